@@ -1,0 +1,52 @@
+# make            lists the targets
+# make sweep-ffn-ratio SIZE=nano DATA=stories SEEDS=3 ARGS="--with plain_x64"
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SWEEPS := $(patsubst ablations/%.yaml,sweep-%,$(wildcard ablations/*.yaml))
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+SWEEP_ARGS = $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+.PHONY: help setup test lint status bench clean $(SWEEPS)
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 24
+	@printf '%s\n' $(SWEEPS) | sed 's/$$/\trun this ablation and write its report/' | expand -t 24
+
+setup: $(VENV)/installed  ## make the virtual environment with exact versions
+
+$(BIN)/python:
+	@echo "making $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing exact versions into $(VENV)"
+	@$(PIP) torch
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	@echo "installing the test tools into $(VENV)"
+	@$(PIP) --editable '.[test]'
+	@touch $@
+
+$(SWEEPS): sweep-%: $(VENV)/installed
+	@$(BIN)/lab sweep $* $(SWEEP_ARGS)
+
+status: $(VENV)/installed  ## list every run and its state
+	@$(BIN)/lab status
+
+test: $(VENV)/installed-test  ## run the tests
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/installed-test  ## check style and types
+	@$(BIN)/ruff check lab tests && $(BIN)/ruff format --check lab tests && $(BIN)/mypy
+
+bench: $(VENV)/installed-test  ## time a training step against a plain loop
+	@$(BIN)/python tests/bench/step.py
+
+clean:  ## remove the virtual environment and the token caches, never results
+	@rm -rf $(VENV) .cache

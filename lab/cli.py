@@ -1,0 +1,340 @@
+"""The command `lab`. Each command is one function; heavy imports stay inside, so that --help is instant.
+
+Bad input exits 2 with every problem named and nothing started; a stopped sweep exits 130 and goes on with the same command.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lab.config import ConfigError, closest
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(os.environ.get("LAB_RESULTS", ROOT / "results"))
+CACHE = Path(os.environ.get("LAB_CACHE", ROOT / ".cache"))
+STOPPED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    if not options.command:
+        parser.print_help()
+        return 0
+    overrides = list(getattr(options, "overrides", []))
+    unknown = [text for text in rest if text.startswith("-")]
+    if unknown and options.command != "train":
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    try:
+        return int(options.run(options, [*overrides, *rest]))
+    except ConfigError as error:
+        for problem in error.problems:
+            print(f"error: {problem}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return STOPPED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with 'Did you mean' for commands."""
+
+    def error(self, message: str) -> Any:
+        if "invalid choice: '" in message:
+            word = message.split("invalid choice: '")[1].split("'")[0]
+            message = f'no command "{word}".{closest(word, COMMANDS)} Known: {", ".join(COMMANDS)}.'
+        print(f"error: {message}", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="lab", description="Fair, cheap, never-lost ablations of small language models.", allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    for name, (run, help_, describe) in COMMANDS.items():
+        sub = commands.add_parser(name, help=help_, description=help_, allow_abbrev=False)
+        sub.set_defaults(run=run)
+        describe(sub)
+    return parser
+
+
+def _overrides(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="Hydra overrides, such as norm=layernorm optimizer.lr=1e-3")
+
+
+def _train_arguments(parser: argparse.ArgumentParser) -> None:
+    _overrides(parser)
+    parser.add_argument("-m", "--multirun", action="store_true", help="expand sweeps such as ffn_ratio=1,2,4 seed=0,1")
+    parser.add_argument("--cfg", "-c", choices=("job",), help="print the composed configuration and stop")
+    parser.add_argument("--info", "-i", nargs="?", const="all", help="Hydra's account of the composition: defaults, defaults-tree, searchpath")
+    parser.add_argument("--shell-completion", "-sc", metavar="install=SHELL", help="Hydra's tab completion for bash, zsh or fish")
+    _json(parser)
+
+
+def _sweep_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an ablation: " + ", ".join(sorted(p.stem for p in (ROOT / "ablations").glob("*.yaml"))))
+    _overrides(parser)
+    parser.add_argument("--plan", action="store_true", help="print arms, counts, mismatch and time; start nothing")
+    parser.add_argument("--seeds", type=_at_least_one, metavar="N", help="paired seeds 0 ... N-1 of every arm")
+    parser.add_argument("--with", dest="extra_arms", action="append", default=[], metavar="ARM", help="add an optional arm of the ablation")
+    parser.add_argument("--match", choices=("none",), help="keep each arm's own width instead of matching parameters")
+    parser.add_argument("--retry", action="store_true", help="train failed runs again")
+    _json(parser)
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: needs a whole number of 1 or more")
+    return int(text)
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print records for machines")
+
+
+def _name_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an ablation")
+    _json(parser)
+
+
+def train(options: argparse.Namespace, overrides: list[str]) -> int:
+    if options.cfg or options.info or options.shell_completion:
+        return _hydra(options, overrides)
+    from lab.compose import expand
+    from lab.plan import make_single
+    from lab.progress import preparing
+
+    points = expand(overrides) if options.multirun else [overrides]
+    with preparing() as show:
+        plan = make_single(points, results=RESULTS, cache=CACHE, progress=show)
+    states = _execute(plan, quiet=options.json)
+    rows = [_run_row(run_id, group="train") for run_id in plan.jobs]
+    _print(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "tokens", "val/bpb"))
+    return 0 if set(states.values()) == {"finished"} else 1
+
+
+def _hydra(options: argparse.Namespace, overrides: list[str]) -> int:
+    """Hydra's own --cfg, --info and completion on the same tree, after our own check of the overrides."""
+    import hydra
+
+    from lab.compose import CONF, Override, checked, machine_defaults
+
+    flags = [f"--{flag}={value}" for flag, value in (("cfg", options.cfg), ("info", options.info)) if value]
+    flags += ["--shell-completion", options.shell_completion] if options.shell_completion else []
+    written = [Override(text) for text in overrides]
+    texts, _, problems = checked([*machine_defaults(written), *written])
+    if problems:
+        raise ConfigError(problems)
+    sys.argv = ["lab train", *texts, "hydra.run.dir=.", "hydra.output_subdir=null", *flags]
+    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(lambda config: None)()
+    return 0
+
+
+def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab import plan as planning
+    from lab.progress import preparing
+    from lab.runs import dumps, write_atomic
+
+    with preparing() as show:
+        plan = planning.make(
+            options.name, overrides, results=RESULTS, cache=CACHE, seeds=options.seeds,
+            extra_arms=options.extra_arms, hold=options.match, progress=show,
+        )  # fmt: skip
+    if options.plan:
+        _print_plan(plan, as_json=options.json)
+        return 0
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(plan.folder / "plan.json", dumps(plan.record, indent=1))
+    if options.retry:
+        for run_id in plan.jobs:
+            if _store().state(run_id) == "failed":
+                _store().reopen(run_id)
+    print(f"{options.name}: {len(plan.record['arms'])} arms x {len(plan.record['seeds'])} seeds, {plan.record['setting']}", file=sys.stderr)
+    states = _execute(plan, quiet=options.json)
+    page = _report(plan.record, plan.folder)
+    rows = [_run_row(run_id, group=options.name) for run_id in plan.jobs]
+    if options.json:
+        _print(rows, as_json=True, columns=())
+    else:
+        _print_outcomes(plan.folder)
+        print(f"report: {_shown(page)}")
+    failed = sorted(run_id for run_id, state in states.items() if state not in ("finished", "diverged", "pruned"))
+    if failed:
+        reasons = {str(_store().read(i, "summary.json")["reason"]) for i in failed if states[i] == "failed"}
+        print(f"error: {len(failed)} of {len(states)} runs have no result: {'; '.join(sorted(reasons))}. --retry runs them again.", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def status(options: argparse.Namespace, overrides: list[str]) -> int:
+    planned = {
+        run_id: (plan["ablation"], arm["name"], int(seed), plan["setting"])
+        for plan in _plans() for arm in plan["arms"] for seed, run_id in arm["runs"].items()
+    }  # fmt: skip
+    rows = [_run_row(run_id, group=planned.get(run_id, ("train",))[0]) for run_id in {*_store().ids(), *planned}]
+    rows.sort(key=lambda row: (row["ablation"], row["arm"] or "", row["seed"] or 0))
+    _print(rows, as_json=options.json, columns=("id", "state", "ablation", "arm", "seed", "tokens", "val/bpb"))
+    return 0
+
+
+def report(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.publish import published
+
+    pages = [_report(plan, RESULTS / "sweeps" / plan["ablation"] / plan["setting"]) for plan in _plans(options.name)]
+    if not pages:
+        from lab.report import write
+
+        pages = [write(plan, records, folder) for plan, records, folder in published(RESULTS, options.name)]
+    if not pages:
+        raise ConfigError(f"{options.name}: no sweep of it has run here. Start one with make sweep-{options.name}.")
+    _print([{"id": str(_shown(page)), "state": "written"} for page in pages], as_json=options.json, columns=("id",))
+    return 0
+
+
+def publish(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab import publish as publishing
+
+    plans = list(_plans(options.name))
+    if not plans:
+        raise ConfigError(f"{options.name}: no sweep of it has run here. Start one with make sweep-{options.name}.")
+    folders = [publishing.publish(plan, _store(), RESULTS) for plan in plans]
+    _print([{"id": str(_shown(folder)), "state": "published"} for folder in folders], as_json=options.json, columns=("id", "state"))
+    return 0
+
+
+def axes(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.compose import variants
+
+    rows = [{"id": f"{v.group}={v.name}", "state": "default" if v.default else "available", "what": v.what} for v in variants()]
+    _print(rows, as_json=options.json, columns=("id", "state", "what"))
+    return 0
+
+
+def sync(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab import tracker
+    from lab.compose import Override, compose
+
+    config = compose([Override(text) for text in overrides])
+    sent = tracker.sync(RESULTS / "runs", RESULTS / "wandb", project=config.tracker.project)
+    _print(sent, as_json=options.json, columns=("id", "state", "sent"))
+    return 0
+
+
+COMMANDS: dict[str, Any] = {
+    "train": (train, "train one run, or a Hydra multirun with -m", _train_arguments),
+    "sweep": (sweep, "run an ablation and write its report; the same command continues it", _sweep_arguments),
+    "status": (status, "list every run and its state", _json),
+    "report": (report, "rebuild an ablation's reports from its runs or its published lines", _name_argument),
+    "publish": (publish, "write an ablation's runs, verdict and report under results/ for a commit", _name_argument),
+    "axes": (axes, "list the design axes, their variants and sources", _json),
+    "sync": (sync, "send to W&B what it is missing", lambda parser: (_overrides(parser), _json(parser))),
+}
+
+
+def _store() -> Any:
+    from lab.runs import RunStore
+
+    return RunStore(RESULTS / "runs")
+
+
+def _plans(name: str | None = None) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted((RESULTS / "sweeps").glob(f"{name or '*'}/*/plan.json"))]
+
+
+def _execute(plan: Any, *, quiet: bool) -> dict[str, str]:
+    """Train a plan's jobs with the tracker following and progress shown."""
+    from lab import tracker
+    from lab.progress import shown
+    from lab.sweep import Stopped, execute
+
+    store = _store()
+    follower = tracker.start(RESULTS / "runs", RESULTS / "wandb", list(plan.jobs), project=plan.tracker.project, mode=plan.tracker.mode) if plan.tracker.name == "wandb" else None
+    try:
+        with shown(quiet=quiet) as show:
+            return execute(plan.jobs, store, workers=plan.engine.workers, show=show)
+    except Stopped:
+        print("stopped; every started run is saved. The same command continues.", file=sys.stderr)
+        raise KeyboardInterrupt from None
+    finally:
+        if follower:
+            follower.close()
+
+
+def _report(plan: dict[str, Any], folder: Path) -> Path:
+    from lab.report import write
+
+    store = _store()
+    known = set(store.ids())
+    records = [store.record(run_id) for arm in plan["arms"] for run_id in arm["runs"].values() if run_id in known]
+    return Path(write(plan, records, folder))
+
+
+def _run_row(run_id: str, *, group: str) -> dict[str, Any]:
+    store = _store()
+    if not (store.folder(run_id) / "manifest.json").exists():
+        return {"id": run_id, "state": "pending", "ablation": group, "arm": None, "seed": None, "tokens": None, "val/bpb": None}
+    state, manifest = store.state(run_id), store.read(run_id, "manifest.json")
+    summary = store.read(run_id, "summary.json") if (store.folder(run_id) / "summary.json").exists() else {}
+    seed = store.read(run_id, "config.json")["seed"]
+    values = {key: summary.get(key) for key in ("tokens", "val/bpb", "reason")}
+    return {"id": run_id, "state": state, "ablation": group, "arm": manifest["job_type"], "seed": seed, **values}
+
+
+def _print(rows: list[dict[str, Any]], *, as_json: bool, columns: Sequence[str]) -> None:
+    if as_json:
+        print(json.dumps(rows, indent=1, allow_nan=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(_cell(row[column])) for column in columns))
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _print_plan(plan: Any, *, as_json: bool) -> None:
+    """Runs, parameters, FLOPs, mismatch and a time estimate of a plan that starts nothing."""
+    store = _store()
+    rows = []
+    for arm in plan.record["arms"]:
+        counts, ids = arm["counts"], list(arm["runs"].values())
+        shape = arm["shape"]
+        rows.append({
+            "id": arm["name"], "state": ", ".join(sorted({store.state(i) for i in ids})), "label": arm["label"], "x": arm["x"],
+            "d_model": shape["d_model"], "layers": shape["num_layers"], "heads": f"{shape['num_heads']} x {shape['head_dim']}", "d_ff": shape["d_ff"],
+            "parameters": counts["parameters"], "body": counts["body_parameters"], "mismatch": f"{arm['mismatch']:+.2%}",
+            "tokens": arm["tokens"], "PFLOP": counts["flops_per_token"] * arm["tokens"] / 1e15, "runs": ids,
+        })  # fmt: skip
+    _print(rows, as_json=as_json, columns=("id", "label", "state", "d_model", "layers", "heads", "d_ff", "parameters", "body", "mismatch", "tokens", "PFLOP"))
+    if not as_json:
+        from lab.sweep import default_workers
+
+        waiting = [i for i in plan.jobs if store.state(i) == "pending"]
+        work = sum(plan.jobs[i]["manifest"]["counts"]["flops_per_token"] * next(a["tokens"] for a in plan.record["arms"] if i in a["runs"].values()) for i in waiting)
+        workers = plan.engine.workers or default_workers(plan.record["device_kind"])
+        speed = {"cpu": 2.0e10, "cuda": 5.0e13}[plan.record["device_kind"]]
+        print(f"{len(plan.jobs)} runs, {len(waiting)} to train, about {work / speed / workers / 60:.0f} min with {workers} at a time")
+
+
+def _print_outcomes(folder: Path) -> None:
+    verdict = json.loads((folder / "verdict.json").read_text())
+    for claim in verdict["claims"]:
+        print(f"{claim['id']}: {claim['outcome']}. {claim['why']}")
+
+
+def _shown(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,278 @@
+"""From `conf/` and overrides to a `Config`: Hydra composes, and everything a user typed is checked here first.
+
+Overrides are `key=value` with a source ("command line", "ablations/norm.yaml, arm post"). All problems are reported at
+once as ConfigError, each with key, value, source and fix. Nothing a user writes can call code: `_target_` and the
+`hydra` node are refused, keys can't be added, and no `instantiate` is used anywhere.
+"""
+
+import ctypes
+import dataclasses
+import itertools
+import re
+import typing
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lab.config import STRUCTURAL, Config, ConfigError, build, closest, convert, problems_of, show
+
+ROOT = Path(__file__).resolve().parents[1]
+CONF = ROOT / "conf"
+
+SECRET = re.compile(r"^(sk-|hf_|ghp_|github_pat_|wandb_v1_)\w{16,}$|^[0-9a-f]{40}$|://[^/\s:]+:[^/\s@]+@")
+CALLABLE = re.compile(r"(^|\.)_(target|partial|args|recursive|convert)_(\.|$)")
+
+
+class Override(NamedTuple):
+    """One `key=value` and where it was written."""
+
+    text: str
+    source: str = "command line"
+
+
+@cache
+def groups() -> dict[str, tuple[str, ...]]:
+    """Every config group with its options, read from the folders of `conf/`."""
+    return {d.name: tuple(sorted(p.stem for p in d.glob("*.yaml"))) for d in sorted(CONF.iterdir()) if d.is_dir()}
+
+
+@cache
+def option(group: str, name: str) -> dict[str, Any]:
+    """The plain content of one option file."""
+    from omegaconf import OmegaConf
+
+    return typing.cast(dict, OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))) or {}
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    """Group -> default option, a list for composite groups, from the defaults list of config.yaml."""
+    from omegaconf import OmegaConf
+
+    entries = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))["defaults"]  # type: ignore[call-overload,index]
+    return {group: name for entry in entries if isinstance(entry, dict) for group, name in entry.items()}
+
+
+@cache
+def leaves() -> dict[str, type]:
+    """Every settable key of the closed schema, structural parameters apart, with its type."""
+
+    def walk(cls: type, where: str) -> Iterable[tuple[str, Any]]:
+        for f in dataclasses.fields(cls):
+            if dataclasses.is_dataclass(f.type):
+                yield from walk(typing.cast(type, f.type), f"{where}{f.name}.")
+            elif f.name not in STRUCTURAL:
+                yield f"{where}{f.name}", f.type
+
+    return dict(walk(Config, ""))
+
+
+@cache
+def has_gpu() -> bool:
+    """Whether the CUDA driver sees a device; asked of the driver, since importing torch takes seconds."""
+    try:
+        driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
+    except OSError:
+        return False
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+def compose(overrides: Sequence[Override]) -> Config:
+    """The `Config` of the baseline with `overrides`. Raises ConfigError naming every problem."""
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+    texts, sources, problems = checked([*machine_defaults(overrides), *overrides])
+    values: Any = {}
+    try:
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            values = OmegaConf.to_container(hydra_compose("config", texts), resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        problems.append(f"{error.full_key}: must be given, as {error.full_key}=VALUE.")
+    except (HydraException, OmegaConfBaseException) as error:
+        problems.append(" ".join(str(error).split()))
+    config = build(Config, values, problems=problems) if values else None
+    for key, sentence in problems_of(config) if config else ():
+        value = show(lookup(config, key))
+        problems.append(f"{key} = {value} ({sources.get(key, _file_of(key))}): {sentence}")
+    if problems:
+        raise ConfigError(problems)
+    return typing.cast(Config, config)
+
+
+def machine_defaults(overrides: Sequence[Override]) -> list[Override]:
+    """The size and precision this machine gets where none is chosen: nano in fp32 on CPUs, small in bf16 on a GPU."""
+    device = next((o.text.partition("=")[2] for o in overrides if o.text.startswith("engine.device=")), "auto")
+    gpu = device == "cuda" or (device == "auto" and has_gpu())
+    chosen = {o.text.partition("=")[0] for o in overrides}
+    wanted = {"size": "small" if gpu else "nano", "precision": "bf16" if gpu else "fp32"}
+    return [Override(f"{key}={value}", "this machine") for key, value in wanted.items() if key not in chosen]
+
+
+def lookup(config: Any, key: str) -> Any:
+    """The value at a dotted key of nested dataclasses and dicts."""
+    for part in key.split("."):
+        config = config[part] if isinstance(config, dict) else getattr(config, part)
+    return config
+
+
+def checked(overrides: Sequence[Override]) -> tuple[list[str], dict[str, str], list[str]]:
+    """Overrides as Hydra takes them, key -> source, and every problem; a refused override is left out."""
+    problems: list[str] = []
+    parsed = [(o, item) for o in overrides if (item := _parse(o, problems)) is not None]
+    chosen = {group: name for group, name in _defaults().items() if isinstance(name, str)}
+    chosen |= {item.key_or_group: item.value() for _, item in parsed if isinstance(item.value(), str)}
+    texts: dict[str, str] = {}
+    sources = {}
+    for override, item in parsed:
+        key, value = item.key_or_group, item.value()
+        sentence = _refusal(item, chosen)
+        if sentence:
+            written = override.text.partition("=")[2]
+            stated = "" if item.is_delete() or sentence is LOOKS_SECRET else f" = {written}"
+            problems.append(f"{override.text if item.is_delete() else key}{stated} ({override.source}): {sentence}")
+            continue
+        if key in groups() and key in COMPOSITE and isinstance(value, str):
+            text = f"{key}=[{value}]"
+        elif key in groups() and isinstance(value, int | float):
+            key = f"{key}.value"
+            text = f"{key}={value}"
+        else:
+            text = f"{key}={override.text.partition('=')[2]}"
+        texts[key], sources[key] = text, override.source
+    return list(texts.values()), sources, problems
+
+
+LOOKS_SECRET = "looks like a secret and would be stored with the run. Nothing was written. Put it into the environment."
+COMPOSITE = ("regularization", "stability")
+
+
+def _parse(override: Override, problems: list[str]) -> Any:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        return OverridesParser.create().parse_override(override.text)
+    except HydraException:
+        key = override.text.partition("=")[0]
+        fix = f"Write {key}=VALUE" if "=" not in override.text else f"Quote the value: '{key}=\"...\"'"
+        problems.append(f"{override.text} ({override.source}): not an override. {fix}.")
+        return None
+
+
+def _refusal(item: Any, chosen: dict[str, str]) -> str:
+    """Why one parsed override can't be taken, with the fix; empty when it can."""
+    key, value = item.key_or_group, item.value()
+    known = [*leaves(), *groups(), *(f"{g}.{k}" for g in STRUCTURAL for k in _parameters(g, chosen))]
+    if CALLABLE.search(key) or (isinstance(value, dict) and CALLABLE.search(str(sorted(value)))):
+        return "this key could call arbitrary code and is not allowed. Choose by name."
+    if key.partition(".")[0].partition("/")[0] == "hydra":
+        return "this part of Hydra cannot be changed here."
+    if item.is_add() or item.is_force_add():
+        return f'"+" cannot add keys.{closest(key, known) or " The schema is closed; see lab axes."}'
+    if item.is_delete():
+        return '"~" cannot remove keys. Choose another option instead, such as none.'
+    if item.is_sweep_override():
+        return "a comma or range makes a sweep. Use lab train -m, or quote the value."
+    if isinstance(value, str) and SECRET.search(value):
+        return LOOKS_SECRET
+    if key in groups():
+        return _option_refusal(key, value)
+    group, _, parameter = key.partition(".")
+    if group in STRUCTURAL and parameter:
+        return _parameter_refusal(group, parameter, value, chosen)
+    if key not in leaves():
+        return f"unknown key.{closest(key, known) or ' See lab train --cfg job for all keys.'}"
+    try:
+        convert(value, leaves()[key])
+    except TypeError as error:
+        return f"{error}"
+    return ""
+
+
+def _option_refusal(group: str, value: Any) -> str:
+    options, numeric = groups()[group], f"{group}.value" in leaves()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "" if numeric else f"choose one of {', '.join(options)}."
+    names = value if group in COMPOSITE and isinstance(value, list) else [value]
+    for name in names:
+        if name not in options:
+            number = ", or a number" if numeric else ""
+            return f'unknown {group} "{show(name)}".{closest(str(name), options)} Known: {", ".join(options)}{number}.'
+    return ""
+
+
+def _parameter_refusal(group: str, parameter: str, value: Any, chosen: dict[str, str]) -> str:
+    known = _parameters(group, chosen)
+    if parameter == "name" or parameter not in known:
+        has = f"It has {', '.join(known)}." if known else "It has none."
+        return f"{group}={chosen[group]} has no parameter {parameter}.{closest(parameter, known)} {has}"
+    try:
+        convert(value, type(known[parameter]))
+    except TypeError as error:
+        return f"{error}"
+    return ""
+
+
+def _parameters(group: str, chosen: dict[str, str]) -> dict[str, Any]:
+    """The parameters of the chosen variant of a structural axis, as its YAML states them."""
+    if chosen[group] not in groups()[group]:
+        return {}
+    return {key: value for key, value in option(group, chosen[group]).items() if key != "name"}
+
+
+def _file_of(key: str) -> str:
+    group = key.partition(".")[0]
+    return f"conf/{group}/" if group in groups() else "conf/config.yaml"
+
+
+def expand(overrides: Sequence[str]) -> list[list[str]]:
+    """The product of all sweeps (`a=1,2`, `range(...)`, `choice(...)`, `glob(...)`) in Hydra's override grammar."""
+    from hydra.core.override_parser.types import Glob
+
+    problems: list[str] = []
+    choices = []
+    for text in overrides:
+        item = _parse(Override(text), problems)
+        if item is None or not item.is_sweep_override():
+            choices.append([text])
+            continue
+        sweep = item.value()
+        options = list(groups().get(item.key_or_group, ()))
+        values = sweep.filter(options) if isinstance(sweep, Glob) else list(item.sweep_string_iterator())
+        if not values:
+            problems.append(f"{text} (command line): the search space is empty.")
+        choices.append([f"{item.key_or_group}={value}" for value in values])
+    if problems:
+        raise ConfigError(problems)
+    return [list(point) for point in itertools.product(*choices)]
+
+
+class Variant(NamedTuple):
+    """One option of one design axis; `what` is the comment its YAML opens with: name, meaning, source."""
+
+    group: str
+    name: str
+    what: str
+    default: bool
+
+
+AXES = (
+    "norm_placement", "norm", "activation", "ffn_ratio", "heads", "aspect", "vocab", "regularization", "stability", "position",
+)  # fmt: skip
+
+
+def variants() -> list[Variant]:
+    """Every option of every design axis, in the order of the lecture."""
+    found = []
+    for group in AXES:
+        default = _defaults()[group]
+        for name in groups()[group]:
+            first = (CONF / group / f"{name}.yaml").read_text().splitlines()[0]
+            what = first.removeprefix("#").strip() if first.startswith("#") else ""
+            found.append(Variant(group, name, what, name == default or default == [name]))
+    return found

@@ -1,0 +1,448 @@
+"""The typed, closed schema: what a user may set, and what one run is.
+
+`Config` is what Hydra composes from `conf/`: sizes and rules. `RunConfig` is what those rules resolve to, the only
+thing that data, model and training read and that a run's identity hashes. Standard library only, so a training
+worker can read a `RunConfig` from JSON without Hydra. No variant of any axis is known here by name.
+"""
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """What a user asked for can't be done. `problems` has one sentence each: key = value (source): what, and the fix."""
+
+    def __init__(self, problems: str | Iterable[str]):
+        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def neutral(value: Any) -> Any:
+    """A field whose presence at `value` changes nothing, so that adding it to the schema orphans no earlier run."""
+    return field(metadata={"neutral": value})
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The explicit shape that size, aspect, heads, ratio and vocabulary resolve to."""
+
+    d_model: int
+    num_layers: int
+    num_heads: int
+    head_dim: int
+    d_ff: int
+    vocab_size: int
+    context_length: int
+
+
+@dataclass(frozen=True)
+class Embedding:
+    tied: bool
+
+
+@dataclass(frozen=True)
+class Init:
+    """Linear weights: truncated normal, variance 2 / (d_in + d_out); embeddings: N(0, embedding_std). Both cut at `cutoff` sigma."""
+
+    embedding_std: float
+    cutoff: float
+
+
+@dataclass(frozen=True)
+class Regularization:
+    dropout: float
+    weight_decay: float
+
+
+@dataclass(frozen=True)
+class Stability:
+    """z_loss: weight of log Z squared (PaLM); caps: c in c * tanh(x / c), null for none (Gemma 2)."""
+
+    z_loss: float = neutral(0.0)
+    qk_norm: bool = neutral(False)
+    attention_softcap: float | None = neutral(None)
+    output_softcap: float | None = neutral(None)
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    name: str
+    lr: float
+    beta1: float
+    beta2: float
+    eps: float
+    grad_clip: float | None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Fractions of all steps: linear warm-up; final learning rate as a fraction of the peak; length of WSD's decay."""
+
+    name: str
+    warmup_fraction: float
+    final_fraction: float
+    decay_fraction: float = neutral(0.0)
+
+
+@dataclass(frozen=True)
+class Data:
+    name: str
+    path: str | None
+    validation_path: str | None
+    validation_fraction: float
+    text_field: str
+    stories: int
+    validation_stories: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Vocab:
+    """value: the whole vocabulary with its one special token, <|endoftext|>."""
+
+    tokenizer: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Precision:
+    dtype: str
+    compile: bool
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """points: evaluations a run, the last at its end; documents: validation documents scored; rows: batch size."""
+
+    points: int
+    documents: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """When diagnostics are taken, what counts as a spike (see lab/train/stability.py) and when a run has diverged."""
+
+    diagnostics_every: int
+    spike_window: int
+    spike_threshold: float
+    divergence_factor: float
+    divergence_patience: int
+
+
+@dataclass(frozen=True)
+class Size:
+    name: str
+    d_model: int
+    num_layers: int
+    head_dim: int
+    context_length: int
+    vocab_size: int
+    tokens_per_step: int
+    tokens: int
+    lr: float
+    stories: int
+
+
+@dataclass(frozen=True)
+class Heads:
+    """value: number of heads; head_dim: their size. With one of them null their product is d_model, with both the size's head_dim holds."""
+
+    value: int | None
+    head_dim: int | None
+
+
+@dataclass(frozen=True)
+class FFNRatio:
+    """value: d_ff / d_model; null is the rule 4 for plain and 8/3 for gated layers, which have equal parameters."""
+
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Aspect:
+    """value: d_model / num_layers at the size's body parameters; null keeps the size's own."""
+
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """tokens_per_step tokens in micro-batches of micro_rows rows; null takes the step in one."""
+
+    tokens_per_step: int
+    micro_rows: int | None
+
+
+@dataclass(frozen=True)
+class Budget:
+    unit: str
+    amount: float
+
+
+@dataclass(frozen=True)
+class Tracker:
+    name: str
+    project: str
+    mode: str
+
+
+@dataclass(frozen=True)
+class Engine:
+    """workers: runs at a time, null for one a core; device: cpu, cuda or auto; checkpoints every so many seconds."""
+
+    workers: int | None
+    device: str
+    checkpoint_seconds: float
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is asked: the composed `conf/` tree."""
+
+    seed: int
+    size: Size
+    norm_placement: dict[str, Any]
+    norm: dict[str, Any]
+    activation: dict[str, Any]
+    position: dict[str, Any]
+    ffn_ratio: FFNRatio
+    heads: Heads
+    aspect: Aspect
+    vocab: Vocab
+    regularization: Regularization
+    stability: Stability
+    embedding: Embedding
+    init: Init
+    optimizer: Optimizer
+    schedule: Schedule
+    data: Data
+    batch: Batch
+    budget: Budget
+    precision: Precision
+    evaluation: Evaluation
+    monitor: Monitor
+    tracker: Tracker
+    engine: Engine
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What one run is: every rule resolved. `data` stands by its fingerprint in the identity, not by its path."""
+
+    seed: int
+    shape: Shape
+    norm_placement: dict[str, Any]
+    norm: dict[str, Any]
+    activation: dict[str, Any]
+    position: dict[str, Any]
+    embedding: Embedding
+    init: Init
+    regularization: Regularization
+    stability: Stability
+    optimizer: Optimizer
+    schedule: Schedule
+    data: Data
+    vocab: Vocab
+    precision: Precision
+    evaluation: Evaluation
+    monitor: Monitor
+    steps: int
+    rows: int
+    micro_rows: int
+    data_fingerprint: str
+
+
+STRUCTURAL = tuple(f.name for f in dataclasses.fields(Config) if typing.get_origin(f.type) is dict)
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """' Did you mean "x"?' for the nearest of `known`, else nothing."""
+    match = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f' Did you mean "{match[0]}"?' if match else ""
+
+
+def build(cls: type, values: dict[str, Any], *, where: str = "", problems: list[str]) -> Any:
+    """A frozen `cls` from nested plain values; unknown, missing and mistyped keys are added to `problems` (then None)."""
+    known = {f.name: f for f in dataclasses.fields(cls)}
+    before = len(problems)
+    for key in values.keys() - known.keys():
+        problems.append(f"{where}{key}: unknown key.{closest(key, known)}")
+    arguments = {}
+    for name, f in known.items():
+        if name not in values:
+            problems.append(f"{where}{name}: must be given.")
+        elif dataclasses.is_dataclass(f.type):
+            arguments[name] = build(typing.cast(type, f.type), values[name], where=f"{where}{name}.", problems=problems)
+        else:
+            try:
+                arguments[name] = convert(values[name], f.type)
+            except TypeError as error:
+                problems.append(f"{where}{name} = {show(values[name])}: {error}")
+    return cls(**arguments) if len(problems) == before else None
+
+
+def convert(value: Any, kind: Any) -> Any:
+    """`value` as the annotated type, strictly: no text for numbers, no number for a truth value. Raises TypeError."""
+    nullable = isinstance(kind, types.UnionType)
+    if nullable:
+        if value is None:
+            return None
+        kind = next(k for k in typing.get_args(kind) if k is not types.NoneType)
+    if typing.get_origin(kind) is dict and isinstance(value, dict):
+        return dict(value)
+    if kind is bool and isinstance(value, bool):
+        return value
+    if kind is str and isinstance(value, str):
+        return value
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int and number and float(value).is_integer():
+        return int(value)
+    if kind is float and number:
+        return float(value)
+    wanted = {bool: "write true or false", int: "needs a whole number", float: "needs a number", str: "needs text"}
+    hint = " Write null for none." if nullable and value == "None" else ""
+    raise TypeError(wanted.get(kind, "needs a group of keys") + "." + hint)
+
+
+def show(value: Any) -> str:
+    """A value as it is written on the command line."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return "{...}" if isinstance(value, dict) else str(value)
+
+
+def run_config(values: dict[str, Any]) -> RunConfig:
+    """The `RunConfig` of its JSON form. Raises ConfigError."""
+    problems: list[str] = []
+    config = build(RunConfig, values, problems=problems)
+    if problems:
+        raise ConfigError(problems)
+    return typing.cast(RunConfig, config)
+
+
+def identity(config: RunConfig) -> dict[str, Any]:
+    """The nested values that make a run what it is: without keys at their neutral value, and without file paths."""
+
+    def strip(node: Any) -> dict[str, Any]:
+        kept = {}
+        for f in dataclasses.fields(node):
+            value = getattr(node, f.name)
+            if "neutral" in f.metadata and value == f.metadata["neutral"]:
+                continue
+            kept[f.name] = strip(value) if dataclasses.is_dataclass(value) else value
+        return kept
+
+    return {key: value for key, value in strip(config).items() if key != "data"}
+
+
+Rule = tuple[str, Callable[[Config], Any], Callable[[Any], bool], str]
+
+
+def _positive(key: str) -> Rule:
+    return _rule(key, lambda v: v > 0, "must be greater than 0.")
+
+
+def _rule(key: str, holds: Callable[[Any], bool], otherwise: str) -> Rule:
+    def value(config: Config) -> Any:
+        node: Any = config
+        for part in key.split("."):
+            node = getattr(node, part)
+        return node
+
+    return key, value, holds, otherwise
+
+
+def _among(key: str, *known: str) -> Rule:
+    return _rule(key, lambda v: v in known, f"unknown. Known: {', '.join(known)}.")
+
+
+RULES: tuple[Rule, ...] = (
+    _rule("seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),
+    *map(_positive, ("size.d_model", "size.num_layers", "size.head_dim", "size.context_length", "size.vocab_size")),
+    *map(_positive, ("size.tokens_per_step", "size.tokens", "size.lr", "heads.value", "heads.head_dim")),
+    _rule("ffn_ratio.value", lambda v: 0.01 <= v <= 1024, "must be between 0.01 and 1024."),
+    _rule("aspect.value", lambda v: v > 0, "must be greater than 0."),
+    _rule("vocab.value", lambda v: 257 <= v <= 2**20, "needs 257 (256 bytes and <|endoftext|>) to 1048576 tokens."),
+    _among("vocab.tokenizer", "bytes", "bpe"),
+    _rule("regularization.dropout", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
+    _rule("regularization.weight_decay", lambda v: v >= 0, "must be 0 or more."),
+    _rule("stability.z_loss", lambda v: v >= 0, "must be 0 or more."),
+    _positive("stability.attention_softcap"),
+    _positive("stability.output_softcap"),
+    _rule("init.embedding_std", lambda v: v > 0, "all embeddings would start equal to zero. Use more than 0."),
+    _positive("init.cutoff"),
+    _positive("optimizer.lr"),
+    _rule("optimizer.beta1", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
+    _rule("optimizer.beta2", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
+    _positive("optimizer.eps"),
+    _rule("optimizer.grad_clip", lambda v: v > 0, "would remove every gradient. Write null to switch clipping off."),
+    _rule("schedule.warmup_fraction", lambda v: 0 <= v < 1, "must be below 1: the peak would never be reached."),
+    _rule("schedule.final_fraction", lambda v: 0 <= v <= 1, "must be between 0 and 1 of the peak."),
+    _rule("schedule.decay_fraction", lambda v: 0 <= v <= 1, "must be between 0 and 1 of all steps."),
+    _rule("data.validation_fraction", lambda v: 0 < v < 1, "must be above 0 and below 1: both splits need documents."),
+    _rule("data.stories", lambda v: v >= 0, "must be 0 or more."),
+    _rule("data.validation_stories", lambda v: v >= 0, "must be 0 or more."),
+    _rule("data.seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),
+    *map(_positive, ("batch.tokens_per_step", "batch.micro_rows", "budget.amount")),
+    _among("budget.unit", "tokens", "bytes", "flops"),
+    _among("precision.dtype", "float32", "bfloat16"),
+    *map(_positive, ("evaluation.points", "evaluation.documents", "evaluation.rows", "monitor.diagnostics_every")),
+    _rule("monitor.spike_window", lambda v: v >= 2, "needs 2 steps or more."),
+    *map(_positive, ("monitor.spike_threshold", "monitor.divergence_factor", "monitor.divergence_patience")),
+    _among("tracker.mode", "auto", "offline", "online"),
+    _positive("engine.workers"),
+    _among("engine.device", "auto", "cpu", "cuda"),
+    _rule("engine.checkpoint_seconds", lambda v: v >= 0, "must be 0 or more."),
+)
+
+
+def problems_of(config: Config) -> list[tuple[str, str]]:
+    """Everything wrong with single values and between them, as (key, sentence). Empty when all is well."""
+    found = []
+    for key, value_of, holds, otherwise in RULES:
+        value = value_of(config)
+        if value is None:
+            continue
+        if isinstance(value, float) and not math.isfinite(value):
+            found.append((key, "must be a finite number."))
+        elif not holds(value):
+            found.append((key, otherwise))
+    return found or _between(config)
+
+
+def _between(config: Config) -> list[tuple[str, str]]:
+    found = []
+    width, heads, context = config.size.d_model, config.heads, config.size.context_length
+    if heads.value and not heads.head_dim and width % heads.value:
+        fits = [n for n in range(1, width + 1) if width % n == 0 and width // n >= 2]
+        near = sorted(fits, key=lambda n: abs(n - heads.value))[:3]
+        found.append(
+            ("heads.value", f"does not divide d_model {width}. Use {' or '.join(map(str, sorted(near)))}, or set heads.head_dim.")
+        )
+    head_dim = heads.head_dim or (width // heads.value if heads.value else config.size.head_dim)
+    fits_width = heads.head_dim or not heads.value or width % heads.value == 0
+    if not heads.value and width % head_dim:
+        found.append(
+            ("heads.head_dim" if heads.head_dim else "size.d_model", f"d_model {width} is not a multiple of the head size {head_dim}. Set heads.value too.")
+        )
+    if config.position.get("theta") is not None and fits_width and head_dim % 2:
+        found.append(("heads.head_dim", f"head size {head_dim} is odd; rotary positions need an even one."))
+    if config.batch.tokens_per_step % context:
+        near = max(1, round(config.batch.tokens_per_step / context)) * context
+        found.append(("batch.tokens_per_step", f"is not a multiple of the context length {context}. Nearest: {near}."))
+    elif config.batch.micro_rows and (config.batch.tokens_per_step // context) % config.batch.micro_rows:
+        found.append(("batch.micro_rows", f"does not divide the {config.batch.tokens_per_step // context} rows of a step."))
+    if config.budget.unit == "tokens" and config.budget.amount < config.batch.tokens_per_step:
+        found.append(("budget.amount", f"is less than one batch of {config.batch.tokens_per_step} tokens."))
+    if config.vocab.tokenizer == "bytes" and config.vocab.value != 257:
+        found.append(("vocab.value", "the byte tokenizer has 257 tokens. Leave it at 257 or choose vocab.tokenizer=bpe."))
+    if config.schedule.warmup_fraction + config.schedule.decay_fraction > 1:
+        found.append(("schedule.decay_fraction", "warm-up and decay are longer than training. Shorten one."))
+    return found

@@ -1,0 +1,198 @@
+"""How do documents become token shards, once, whoever asks and whatever dies on the way?
+
+Shards are cached under a hash of the corpus content, the vocabulary and the builder's version. They are built in
+a private folder under a file lock, verified, and renamed: a folder of that name is finished. Damage is noticed
+by checksum at the next `prepare` and the shards are built again.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+
+from lab.config import Data, Vocab
+from lab.data.corpus import Corpus, digest, open_corpus, refuse_shared, text_of
+from lab.data.shards import END_OF_TEXT_ID, FORMAT_VERSION, ShardError, Shards, file_sha256, token_dtype
+from lab.data.stories import Story
+from lab.data.tokenizer import TRAINING_BYTES, Tokenizer, tokenizer_hash, train_tokenizer
+
+BUILDER_VERSION = 1
+CHUNK_DOCUMENTS = 500
+NATS_PER_BIT = float(np.log(2))
+
+Progress = Callable[[str, float], None]
+"""Called with a message and the fraction done."""
+
+
+def prepare(data: Data, vocab: Vocab, *, cache: Path, progress: Progress | None) -> Path:
+    """The folder of finished shards for this corpus and vocabulary; builds them if need be.
+
+    Raises ConfigError for whatever is wrong with the corpus or the vocabulary.
+    """
+    corpus = open_corpus(data)
+    recipe = [BUILDER_VERSION, FORMAT_VERSION, corpus.fingerprint, vocab.tokenizer, vocab.value]
+    folder = cache / hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
+    if _is_sound(folder):
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    with _exclusive(folder.with_suffix(".lock")):
+        # Another builder may have finished while this one waited.
+        if not _is_sound(folder):
+            _replace(folder, corpus, data, vocab, progress or (lambda message, fraction: None))
+    return folder
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """Holds the lock; the system releases it if this process dies."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _is_sound(folder: Path) -> bool:
+    if not folder.exists():
+        return False
+    try:
+        Shards.open(folder).verify()
+    except ShardError:
+        return False
+    return True
+
+
+def _replace(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: Progress) -> None:
+    """Builds beside `folder` and renames. Under the lock any such folder found there is a dead builder's."""
+    for dead in folder.parent.glob(f"{folder.name}.building-*"):
+        shutil.rmtree(dead)
+    building = folder.with_suffix(f".building-{os.getpid()}")
+    building.mkdir()
+    try:
+        _build(building, corpus, data, vocab, progress)
+        if folder.exists():
+            damaged = building / "damaged"
+            folder.rename(damaged)
+            shutil.rmtree(damaged)
+        building.rename(folder)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+
+
+def _build(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: Progress) -> None:
+    progress("reading validation documents", 0.0)
+    validation = list(corpus.documents("validation"))
+    places = {digest(text_of(document)): place for place, document in validation}
+    texts = (text_of(document) for _, document in refuse_shared(corpus.documents("train"), places))
+
+    progress("training the tokenizer", 0.1)
+    sample = list(_first_bytes(texts, TRAINING_BYTES))
+    tokenizer = train_tokenizer(iter(sample), vocab)
+    (folder / "tokenizer.json").write_text(tokenizer.to_json())
+    np.save(folder / "token_bytes.npy", tokenizer.token_bytes)
+
+    counts = {
+        "train": _write_split(folder, "train", chain(sample, texts), tokenizer, progress),
+        "validation": _write_split(
+            folder, "validation", (text_of(document) for _, document in validation), tokenizer, progress
+        ),
+    }
+    stream = np.fromfile(folder / "validation.bin", dtype=token_dtype(tokenizer.vocab_size))
+    if corpus.has_floor:
+        starts = np.load(folder / "validation_documents.npy")
+        floor = np.zeros(len(stream))
+        for (_, story), start, end in zip(validation, starts, [*starts[1:], len(stream) - 1], strict=True):
+            assert isinstance(story, Story)
+            floor[start + 1 : end] = token_floor(story, tokenizer.token_bytes[stream[start + 1 : end]])
+        np.save(folder / "validation_floor.npy", floor)
+
+    for file in folder.iterdir():
+        _sync(file)
+    meta = {
+        "format_version": FORMAT_VERSION,
+        "dtype": token_dtype(tokenizer.vocab_size).str,
+        "vocab_size": tokenizer.vocab_size,
+        **counts,
+        "corpus": data.name,
+        "fingerprint": corpus.fingerprint,
+        "provenance": corpus.provenance,
+        "has_floor": corpus.has_floor,
+        "tokenizer_hash": tokenizer_hash(tokenizer),
+        "unigram_bpb": _unigram_bits(stream) / counts["validation"]["bytes"],
+        "files": {
+            file.name: {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
+            for file in sorted(folder.iterdir())
+        },
+    }
+    (folder / "meta.json").write_text(json.dumps(meta, indent=1, allow_nan=False))
+    _sync(folder / "meta.json")
+
+
+def _first_bytes(texts: Iterable[str], limit: int) -> Iterator[str]:
+    """The first texts, until they have `limit` UTF-8 bytes together."""
+    taken = 0
+    for text in texts:
+        yield text
+        taken += len(text.encode())
+        if taken >= limit:
+            return
+
+
+def _write_split(
+    folder: Path, split: str, texts: Iterator[str], tokenizer: Tokenizer, progress: Progress
+) -> dict[str, int]:
+    """Writes the token stream and its document starts; returns the counts of documents, tokens and bytes."""
+    dtype = token_dtype(tokenizer.vocab_size)
+    starts: list[int] = []
+    tokens = text_bytes = 0
+    began = time.perf_counter()
+    with (folder / f"{split}.bin").open("wb") as file:
+        while chunk := list(islice(texts, CHUNK_DOCUMENTS)):
+            for text, ids in zip(chunk, tokenizer.encode(chunk), strict=True):
+                size = len(text.encode())
+                if tokenizer.token_bytes[ids].sum() != size:
+                    raise AssertionError(f"the tokenizer isn't lossless on {text[:80]!r}")
+                file.write(np.array([END_OF_TEXT_ID, *ids], dtype=dtype).tobytes())
+                starts.append(tokens)
+                tokens += 1 + len(ids)
+                text_bytes += size
+            rate = text_bytes / 1e6 / (time.perf_counter() - began)
+            message = f"{split}: {text_bytes / 1e6:.1f} MB of text read and tokenized, {rate:.1f} MB/s"
+            progress(message, 0.2 if split == "train" else 0.9)
+        file.write(np.array([END_OF_TEXT_ID], dtype=dtype).tobytes())
+    np.save(folder / f"{split}_documents.npy", np.array(starts, dtype=np.int64))
+    return {"documents": len(starts), "tokens": tokens + 1, "bytes": text_bytes}
+
+
+def token_floor(story: Story, token_bytes: np.ndarray) -> np.ndarray:
+    """float64 [tokens]: exact surprisal in nats since the last word end, NaN at tokens that end inside a word.
+
+    token_bytes: the UTF-8 bytes of each token of the story, in order.
+    """
+    piece_ends = np.array([end for end, _ in story.pieces])
+    nats = np.cumsum([bits for _, bits in story.pieces]) * NATS_PER_BIT
+    ends = np.cumsum(token_bytes)
+    piece = np.searchsorted(piece_ends, ends)
+    at_word_end = piece_ends[piece] == ends
+    floor = np.full(len(ends), np.nan)
+    floor[at_word_end] = np.diff(nats[piece[at_word_end]], prepend=0.0)
+    return floor
+
+
+def _unigram_bits(stream: np.ndarray) -> float:
+    """What the stream's predicted tokens cost, in bits, under their own unigram distribution."""
+    counts = np.bincount(stream[1:])
+    counts = counts[counts > 0]
+    return float(-(counts * np.log2(counts / counts.sum())).sum())
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,76 @@
+"""Which values does every parameter start from?
+
+Contract: a module that owns parameters declares their roles in a class attribute `roles` = {parameter: role}; this table
+turns a role into a distribution and refuses what it does not know. Names are never looked at, but each tensor's noise is
+a function of (seed, tensor name), so a variant that adds or removes a tensor leaves all others as they were.
+- linear, head: normal of variance 2 / (d_in + d_out) (Glorot and Bengio 2010, eq. 12), with no scaling by depth.
+- embedding: normal of standard deviation `embedding_std`.
+- position: the same, for both are summed and neither should drown the other; published models draw both alike too.
+- norm_gain: 1. norm_bias: 0.
+Normals are truncated at `cutoff` standard deviations; "standard deviation" is that before the truncation.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from lab.config import Init
+from lab.model.noise import keyed_generator
+
+def declared_roles(model: nn.Module) -> dict[str, str]:
+    """{parameter name: role} of the whole model, a shared tensor once. Raises ValueError where a role is missing."""
+    roles = {}
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    for module in model.modules():
+        declared = getattr(module, "roles", {})
+        for own_name, parameter in module.named_parameters(recurse=False):
+            name = names[id(parameter)]
+            if own_name not in declared:
+                raise ValueError(f"{name}: {type(module).__name__} declares no role for {own_name}.")
+            roles.setdefault(name, declared[own_name])
+    return roles
+
+
+@torch.no_grad()
+def initialize(model: nn.Module, *, init: Init, seed: int) -> None:
+    """Overwrites every parameter in place. Raises ValueError on a missing or unknown role."""
+    roles = declared_roles(model)
+    for name, parameter in model.named_parameters():
+        if roles[name] not in DISTRIBUTIONS:
+            raise ValueError(f"{name}: role {roles[name]!r} is unknown. Known: {', '.join(DISTRIBUTIONS)}.")
+        # Drawn in fp32 on the CPU, so that a seed means the same weights on every device and in every dtype.
+        value = torch.empty(parameter.shape, dtype=torch.float32, device="cpu")
+        DISTRIBUTIONS[roles[name]](value, init, keyed_generator("init", seed, name, device=value.device))
+        parameter.copy_(value)
+
+
+def _linear(value: Tensor, init: Init, generator: torch.Generator) -> None:
+    d_out, d_in = value.shape
+    _truncated_normal(value, (2.0 / (d_in + d_out)) ** 0.5, init.cutoff, generator)
+
+
+def _embedding(value: Tensor, init: Init, generator: torch.Generator) -> None:
+    _truncated_normal(value, init.embedding_std, init.cutoff, generator)
+
+
+def _ones(value: Tensor, init: Init, generator: torch.Generator) -> None:
+    value.fill_(1.0)
+
+
+def _zeros(value: Tensor, init: Init, generator: torch.Generator) -> None:
+    value.zero_()
+
+
+def _truncated_normal(value: Tensor, std: float, cutoff: float, generator: torch.Generator) -> None:
+    nn.init.trunc_normal_(value, std=std, a=-cutoff * std, b=cutoff * std, generator=generator)
+
+
+DISTRIBUTIONS: dict[str, Callable[[Tensor, Init, torch.Generator], None]] = {
+    "linear": _linear,
+    "head": _linear,
+    "embedding": _embedding,
+    "position": _embedding,
+    "norm_gain": _ones,
+    "norm_bias": _zeros,
+}

@@ -1,0 +1,33 @@
+"""How is a vector normalised?
+
+Contract: a module built as `variant(size, **YAML)` that maps [..., size] to [..., size], each vector on its own.
+- layernorm: (x - mean) / sqrt(variance + eps) * gain + bias. Ba et al. 2016 (1607.06450), eq. 4.
+- rmsnorm: x / sqrt(mean(x^2) + eps) * gain. Zhang and Sennrich 2019 (1910.07467), eq. 4.
+- none: x, without parameters.
+"""
+
+from collections.abc import Callable
+
+from torch import nn
+
+
+class LayerNorm(nn.LayerNorm):
+    roles = {"weight": "norm_gain", "bias": "norm_bias"}
+
+    def __init__(self, size: int, *, eps: float):
+        super().__init__(size, eps=eps)
+
+
+class RMSNorm(nn.RMSNorm):
+    roles = {"weight": "norm_gain"}
+
+    def __init__(self, size: int, *, eps: float):
+        super().__init__(size, eps=eps)
+
+
+class NoNorm(nn.Identity):
+    def __init__(self, size: int):
+        super().__init__()
+
+
+VARIANTS: dict[str, Callable[..., nn.Module]] = {"layernorm": LayerNorm, "rmsnorm": RMSNorm, "none": NoNorm}

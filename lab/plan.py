@@ -1,0 +1,311 @@
+"""From a question in `ablations/` to a plan: every arm resolved, matched and counted, every run named.
+
+An ablation moves one axis. Its plan says what each arm became, by how much it misses what is held equal, and which runs,
+paired by seed, will answer. Planning prepares the data and trains nothing.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.compose import ROOT, Override, compose, has_gpu
+from lab.config import Config, ConfigError, RunConfig, build, closest
+
+ABLATIONS = ROOT / "ablations"
+X_VALUES: dict[str, Callable[[RunConfig], float]] = {
+    "ffn_ratio": lambda run: run.shape.d_ff / run.shape.d_model,
+    "heads": lambda run: run.shape.num_heads,
+    "aspect": lambda run: run.shape.d_model / run.shape.num_layers,
+    "vocab": lambda run: run.shape.vocab_size,
+}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One variant: its overrides and how it is called; `{x}` in the label is the value that results."""
+
+    family: str
+    label: str
+    overrides: list[str]
+
+
+@dataclass(frozen=True)
+class Match:
+    """What every arm has as much of as the baseline, and which free dimension is solved for it (lab/budget.py)."""
+
+    hold: str
+    solve: str
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The axis of the comparison; `numeric` draws results against the number that results."""
+
+    key: str
+    label: str
+    numeric: bool
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One file of `ablations/`."""
+
+    title: str
+    question: str
+    source: str
+    axis: Axis
+    common: list[str]
+    match: Match
+    seeds: int
+    baseline: str
+    arms: dict[str, Any]
+    optional_arms: dict[str, Any]
+    notes: list[str]
+    claims: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class PlannedArm:
+    name: str
+    arm: Arm
+    config: Config
+    run: RunConfig
+    counts: Any
+    mismatch: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `lab sweep` will do. `record` is its JSON form, which reports read."""
+
+    record: dict[str, Any]
+    folder: Path
+    runs: dict[str, RunConfig]
+    jobs: dict[str, dict[str, Any]]
+    engine: Any
+    tracker: Any
+
+
+def names() -> list[str]:
+    return sorted(p.stem for p in ABLATIONS.glob("*.yaml"))
+
+
+def load(name: str) -> Ablation:
+    """The ablation file of that name. Raises ConfigError."""
+    if name not in names():
+        raise ConfigError(f'{name}: no such ablation.{closest(name, names())} Known: {", ".join(names())}.')
+    from omegaconf import OmegaConf
+
+    path, problems = ABLATIONS / f"{name}.yaml", []  # type: ignore[var-annotated]
+    values = OmegaConf.to_container(OmegaConf.load(path))
+    ablation = build(Ablation, values, where=f"{path.relative_to(ROOT)}: ", problems=problems)  # type: ignore[arg-type]
+    if problems:
+        raise ConfigError(problems)
+    if ablation.baseline not in ablation.arms:
+        raise ConfigError(f"{path.relative_to(ROOT)}: baseline = {ablation.baseline}: is not one of the arms.")
+    return ablation  # type: ignore[no-any-return]
+
+
+def chosen_arms(ablation: Ablation, extra: Sequence[str]) -> dict[str, Arm]:
+    """The default arms and those optional ones that were asked for. Raises ConfigError."""
+    problems = [
+        f'--with {name}: no such optional arm.{closest(name, ablation.optional_arms)} Known: {", ".join(ablation.optional_arms) or "none"}.'
+        for name in extra
+        if name not in ablation.optional_arms
+    ]
+    listed = ablation.arms | {name: ablation.optional_arms[name] for name in extra if name in ablation.optional_arms}
+    arms = {name: build(Arm, values, where=f"arm {name}: ", problems=problems) for name, values in listed.items()}
+    if problems:
+        raise ConfigError(problems)
+    return arms
+
+
+def compose_arms(name: str, ablation: Ablation, arms: dict[str, Arm], overrides: Sequence[str]) -> dict[str, Config]:
+    """One `Config` an arm. Raises ConfigError with the problems of all arms, each once."""
+    configs, problems = {}, []
+    fixed = {text.partition("=")[0].partition(".")[0]: arm for arm, a in arms.items() for text in a.overrides}
+    for text in overrides:
+        if (group := text.partition("=")[0].partition(".")[0]) in fixed:
+            problems.append(f"{text} (command line): arm {fixed[group]} of ablation {name} sets {group}; choose another key.")
+    for arm_name, arm in arms.items():
+        source = f"ablations/{name}.yaml"
+        layered = [Override(text, source) for text in ablation.common]
+        layered += [Override(text, f"{source}, arm {arm_name}") for text in arm.overrides]
+        try:
+            configs[arm_name] = compose([*layered, *(Override(text) for text in overrides)])
+        except ConfigError as error:
+            problems += [p for p in error.problems if p not in problems]
+    if problems:
+        raise ConfigError(problems)
+    return configs
+
+
+def make(
+    name: str, overrides: Sequence[str], *, results: Path, cache: Path,
+    seeds: int | None = None, extra_arms: Sequence[str] = (), hold: str | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> Plan:  # fmt: skip
+    """The plan of an ablation with the user's overrides. Raises ConfigError with every problem before anything is prepared."""
+    ablation = load(name)
+    arms = chosen_arms(ablation, extra_arms)
+    seeds = seeds or ablation.seeds
+    configs = compose_arms(name, ablation, arms, overrides)
+    how = ablation.match if hold is None else Match(hold, "none", ablation.match.tolerance)
+    planned, shards = _resolve(arms, configs, baseline=ablation.baseline, how=how, cache=cache, progress=progress)
+    first = configs[ablation.baseline]
+    device = device_kind(first)
+    default = compose_arms(name, ablation, {ablation.baseline: arms[ablation.baseline]}, _setting_keys(overrides))
+    varied = hold is not None or default[ablation.baseline] != first
+    setting = f"{first.size.name}-{first.data.name}-{device}"
+    if varied:
+        asked = json.dumps([sorted(set(overrides) - set(_setting_keys(overrides))), hold])
+        setting += "-" + hashlib.sha256(asked.encode()).hexdigest()[:6]
+    folder = results / "sweeps" / name / setting
+    runs: dict[str, RunConfig] = {}
+    jobs: dict[str, dict[str, Any]] = {}
+    records = []
+    for item in planned:
+        paired = {}
+        for seed in range(seeds):
+            run = dataclasses.replace(item.run, seed=seed)
+            run_id, job = job_of(
+                run, config=item.config, shards=shards[item.name], results=results, counts=item.counts,
+                group=name, job_type=item.name, tags=[ablation.axis.key, first.size.name, first.data.name],
+            )  # fmt: skip
+            paired[str(seed)] = run_id
+            runs[run_id] = run
+            jobs.setdefault(run_id, job)
+        records.append(_arm_record(item, ablation, paired))
+    record = {
+        "ablation": name, "title": ablation.title, "question": ablation.question, "source": ablation.source,
+        "setting": setting, "size": first.size.name, "data": first.data.name, "device_kind": device,
+        "overrides": list(overrides), "seeds": list(range(seeds)),
+        "match": {"what": how.hold, "solve": how.solve, "tolerance": how.tolerance},
+        "x": {"key": ablation.axis.key, "label": ablation.axis.label, "log": True, "numeric": ablation.axis.numeric},
+        "arms": records, "claims": ablation.claims, "notes": ablation.notes, "reference_lines": _reference_lines(shards[ablation.baseline]),
+    }  # fmt: skip
+    return Plan(record, folder, runs, jobs, first.engine, first.tracker)
+
+
+def device_kind(config: Config) -> str:
+    """cpu or cuda. Raises ConfigError where the asked device is missing."""
+    if config.engine.device == "cuda" and not has_gpu():
+        raise ConfigError("engine.device = cuda: no such device. Found: cpu.")
+    return ("cuda" if has_gpu() else "cpu") if config.engine.device == "auto" else config.engine.device
+
+
+def job_of(
+    run: RunConfig, *, config: Config, shards: Path, results: Path, counts: Any, group: str, job_type: str, tags: list[str]
+) -> tuple[str, dict[str, Any]]:
+    """The run's id, and all that a worker needs to train it, as plain values."""
+    from lab.runs import run_id
+
+    device = device_kind(config)
+    return run_id(run), {
+        "config": dataclasses.asdict(run), "run_id": run_id(run), "store": str(results / "runs"), "shards": str(shards),
+        "device": device, "threads": 1 if device == "cpu" else 4, "checkpoint_seconds": config.engine.checkpoint_seconds,
+        "manifest": {"group": group, "job_type": job_type, "tags": tags, "counts": dataclasses.asdict(counts)},
+    }  # fmt: skip
+
+
+def prepared(config: Config, *, cache: Path, progress: Callable[[str, float], None] | None) -> tuple[Path, Any]:
+    """The folder of the configuration's shards and what a budget needs to know of them."""
+    from lab.budget import Corpus
+    from lab.data.prepare import prepare
+    from lab.data.shards import Shards
+
+    folder = prepare(config.data, config.vocab, cache=cache, progress=progress)
+    shards = Shards.open(folder)
+    return folder, Corpus(shards.fingerprint, shards.bytes_per_token)
+
+
+def _resolve(
+    arms: dict[str, Arm], configs: dict[str, Config], *, baseline: str, how: Match, cache: Path,
+    progress: Callable[[str, float], None] | None,
+) -> tuple[list[PlannedArm], dict[str, Path]]:  # fmt: skip
+    from lab import budget
+
+    corpora = {name: prepared(config, cache=cache, progress=progress) for name, config in configs.items()}
+    first = budget.resolve(configs[baseline], corpora[baseline][1])
+    target = 0 if how.hold == "none" else int(getattr(budget.counts(first), how.hold))
+    planned, problems = [], []
+    for name, arm in arms.items():
+        config, corpus = configs[name], corpora[name][1]
+        try:
+            run = budget.resolve(config, corpus)
+            if how.hold != "none" and name != baseline:
+                matched = budget.match(config, run, hold=how.hold, target=target, solve=how.solve)
+                run = budget.resolve(config, corpus, shape_=matched)
+        except ConfigError as error:
+            problems += [f"arm {name}: {p}" for p in error.problems]
+            continue
+        counted = budget.counts(run)
+        mismatch = getattr(counted, how.hold) / target - 1 if target else 0.0
+        if abs(mismatch) > how.tolerance:
+            problems.append(
+                f"arm {name}: {how.hold} differ from the baseline's by {mismatch:+.1%} (limit {how.tolerance:.0%}). "
+                "Choose another match.solve, raise match.tolerance, or run with --match none."
+            )
+        planned.append(PlannedArm(name, arm, config, run, counted, mismatch))
+    if problems:
+        raise ConfigError(problems)
+    return planned, {name: folder for name, (folder, _) in corpora.items()}
+
+
+def _arm_record(item: PlannedArm, ablation: Ablation, runs: dict[str, str]) -> dict[str, Any]:
+    x = X_VALUES[ablation.axis.key](item.run) if ablation.axis.numeric else None
+    return {
+        "name": item.name, "family": item.arm.family, "label": item.arm.label.format(x="" if x is None else f"{x:.3g}"), "x": x,
+        "overrides": item.arm.overrides, "baseline": item.name == ablation.baseline,
+        "shape": dataclasses.asdict(item.run.shape), "counts": dataclasses.asdict(item.counts),
+        "steps": item.run.steps, "tokens": item.run.steps * item.run.rows * item.run.shape.context_length,
+        "mismatch": item.mismatch, "runs": runs,
+    }  # fmt: skip
+
+
+def _setting_keys(overrides: Sequence[str]) -> list[str]:
+    """Overrides that the setting's name already tells, and those that change no result."""
+    told = ("size", "data", "tracker", "engine")
+    return [text for text in overrides if text.partition("=")[0].partition(".")[0] in told]
+
+
+def _reference_lines(shards: Path) -> list[dict[str, Any]]:
+    """n-gram baselines that `lab baselines` stored beside the shards, the best order only."""
+    path = shards / "ngram.json"
+    if not path.exists():
+        return []
+    best = min(json.loads(path.read_text()), key=lambda line: line["bpb"])
+    return [{"label": f"{best['order']}-gram, Witten-Bell", "bpb": best["bpb"]}]
+
+
+def make_single(points: Sequence[Sequence[str]], *, results: Path, cache: Path, progress: Callable[[str, float], None] | None = None) -> Plan:
+    """The plan of `lab train`: one run for each point of overrides. Raises ConfigError with the problems of all points."""
+    from lab import budget
+
+    configs, problems = [], []
+    for point in points:
+        try:
+            configs.append(compose([Override(text) for text in point]))
+        except ConfigError as error:
+            problems += [p for p in error.problems if p not in problems]
+    if problems:
+        raise ConfigError(problems)
+    runs: dict[str, RunConfig] = {}
+    jobs: dict[str, dict[str, Any]] = {}
+    varying = {text for point in points for text in point} - set.intersection(*map(set, points))
+    for config, point in zip(configs, points, strict=True):
+        folder, corpus = prepared(config, cache=cache, progress=progress)
+        run = budget.resolve(config, corpus)
+        arm = " ".join(text for text in point if text in varying and not text.startswith("seed=")) or "run"
+        run_id, job = job_of(
+            run, config=config, shards=folder, results=results, counts=budget.counts(run),
+            group="train", job_type=arm, tags=[config.size.name, config.data.name],
+        )  # fmt: skip
+        runs[run_id], jobs[run_id] = run, job
+    record = {"ablation": "train", "device_kind": device_kind(configs[0])}
+    return Plan(record, results / "sweeps" / "train", runs, jobs, configs[0].engine, configs[0].tracker)

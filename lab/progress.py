@@ -1,0 +1,69 @@
+"""Live progress on a terminal; one line for each run that ends elsewhere."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from lab.sweep import Progress
+
+
+@contextmanager
+def shown(*, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """A function to call with the sweep's progress as often as one likes."""
+    if quiet:
+        yield None
+    elif not sys.stderr.isatty():
+        yield _lines()
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[left]}"))
+        with Bar(*columns, console=Console(stderr=True), refresh_per_second=4) as bar:
+            task = bar.add_task("training", total=1.0, left="")
+            yield lambda p: bar.update(task, completed=p.done(), description=_runs(p), left=_left(p))
+
+
+def _lines() -> Callable[[Progress], None]:
+    told = -1
+
+    def show(progress: Progress) -> None:
+        nonlocal told
+        ended = sum(progress.share(i) == 1.0 for i in progress.jobs)
+        if ended != told:
+            told = ended
+            print(f"{_runs(progress)}, {progress.done():.0%}{_left(progress) and ', ' + _left(progress)}", file=sys.stderr, flush=True)
+
+    return show
+
+
+def _runs(progress: Progress) -> str:
+    return f"{sum(progress.share(i) == 1.0 for i in progress.jobs)}/{len(progress.jobs)} runs"
+
+
+def _left(progress: Progress) -> str:
+    seconds = progress.seconds_left()
+    return "" if seconds is None else f"{int(seconds) // 60}:{int(seconds) % 60:02d} left"
+
+
+@contextmanager
+def preparing() -> Iterator[Callable[[str, float], None]]:
+    """A function to call with (stage, share done) while data is prepared."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+
+        with Bar(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("", total=1.0)
+            yield lambda stage, share: bar.update(task, description=stage, completed=share)
+    else:
+        told: set[str] = set()
+
+        def show(stage: str, share: float) -> None:
+            name = stage.partition(",")[0]
+            if name not in told:
+                told.add(name)
+                print(name, file=sys.stderr, flush=True)
+
+        yield show

@@ -1,0 +1,254 @@
+"""Three pictures of a sweep: where the arms end, how they got there, and how steadily.
+
+`draw` returns matplotlib figures by file name. Colours are Okabe and Ito's (2008), told apart by colour-blind readers;
+an arm has one colour in every figure, a family one line style and marker. Text from plans is never read as mathematics.
+"""
+
+from __future__ import annotations
+
+import io
+import statistics
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lab import stats
+from lab.evidence import Arm, Evidence, gather, relative_differences
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DPI = 130
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D46")
+STYLES, MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
+GREY = "#767676"
+SMALL: dict[str, Any] = {"textcoords": "offset points", "color": GREY, "fontsize": 8}
+ALONG = ("axes fraction", "data")
+STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "text.parse_math": False,
+    "svg.hashsalt": "lab",
+    "figure.constrained_layout.use": True,
+}
+Point = tuple[float, float]
+
+
+def draw(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, Figure]:
+    """The figures of a sweep by file name, in the order a report shows them."""
+    import matplotlib
+
+    evidence = gather(plan, records)
+    with matplotlib.rc_context(STYLE):
+        return {
+            "final": final(plan, evidence),
+            "curves": curves(evidence),
+            "gradients": gradients(evidence),
+        }
+
+
+def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
+    """Final bits per byte against x, and below it the paired difference to the baseline with 95 % t intervals."""
+    figure, (level, difference) = _subplots(2, 1, size=(8, 6.4), sharex=True, height_ratios=(1, 1.25))
+    families = sorted({arm.family for arm in evidence.arms})
+    for number, name in enumerate(families):
+        arms = [arm for arm in evidence.family(name) if arm.values]
+        style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+        nudge = 1.015**number  # keeps intervals of two families at one x apart
+        means = [(arm.x * nudge, statistics.fmean(arm.values.values())) for arm in arms]
+        level.plot(*_columns(means), linestyle=STYLES[number % len(STYLES)], markersize=5, **style)
+        seeds = [(arm.x * nudge, value) for arm in arms for value in arm.values.values()]
+        level.plot(*_columns(seeds), linestyle="", alpha=0.35, markersize=3, **style)
+        if means:
+            level.annotate(name, means[-1], (7, 0), textcoords="offset points", color=style["color"], va="center")
+        paired = [(arm, relative_differences(arm, evidence.baseline)) for arm in arms if not arm.baseline]
+        estimates = [(arm.x * nudge, stats.estimate(sample).times(100)) for arm, sample in paired if sample]
+        for x, estimate in estimates:
+            if estimate.low is not None and estimate.high is not None:
+                reach = [[estimate.mean - estimate.low], [estimate.high - estimate.mean]]
+                difference.errorbar(x, estimate.mean, yerr=reach, capsize=3, linewidth=1.2, **style)
+        points = [(x, estimate.mean) for x, estimate in estimates] + [(arm.x * nudge, 0.0) for arm in arms if arm.baseline]
+        difference.plot(*_columns(sorted(points)), linestyle=STYLES[number % len(STYLES)], markersize=5, **style)
+    for name, bpb in _reference_lines(evidence).items():
+        level.axhline(bpb, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+        level.annotate(f"{name} {bpb:.2f}", (0.005, bpb), (0, 2), xycoords=ALONG, **SMALL)
+    difference.axhline(0, color=GREY, linewidth=1)
+    name = f"baseline: {evidence.baseline.label}"
+    difference.annotate(name, (0.995, 0), (0, 2), xycoords=ALONG, horizontalalignment="right", **SMALL)
+    level.set(title="Final bits per byte (line: mean, dots: seeds)", ylabel="val/bpb")
+    title = "Difference to the baseline, paired by seed (mean and 95 % t interval; below 0 is better)"
+    difference.set(title=title, ylabel="%", xlabel=plan["x"]["label"])
+    if plan["x"]["log"]:
+        difference.set_xscale("log", base=2)
+    ticks = sorted({round(arm.x, 2) for arm in evidence.arms})
+    difference.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    difference.minorticks_off()
+    return figure
+
+
+def curves(evidence: Evidence) -> Figure:
+    """Validation bits per byte on tokens, and the relative gap to the baseline, with the range over seeds as a band."""
+    figure, (level, gap) = _subplots(1, 2, size=(10, 4.2))
+    base = {seed: _validation(record) for seed, record in evidence.baseline.records.items()}
+    ends = []
+    for arm in evidence.arms:
+        runs = {seed: _validation(record) for seed, record in arm.records.items()}
+        _band(level, arm, evidence, runs)
+        shared = {
+            seed: {tokens: 100 * (bpb / base[seed][tokens] - 1) for tokens, bpb in run.items() if tokens in base[seed]}
+            for seed, run in runs.items()
+            if seed in base
+        }
+        end = _band(gap, arm, evidence, shared)
+        ends += [(end, arm)] if end is not None else []
+    _label_ends(gap, ends, evidence)
+    level.set(title="Validation loss (mean; band: lowest to highest seed)", ylabel="val/bpb", xlabel="tokens")
+    gap.set(title="Gap to the baseline, paired by seed (same band)", ylabel="%", xlabel="tokens")
+    for axes in (level, gap):
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_formatter(_tokens)
+    return figure
+
+
+def gradients(evidence: Evidence) -> Figure:
+    """Gradient norm before clipping on tokens, one panel an arm, spikes marked; grey: the other arms."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    columns = 3
+    rows = -(-len(evidence.arms) // columns)
+    figure, grid = _subplots(rows, columns, size=(10, 2.5 * rows + 0.4), sharex=True, sharey=True)
+    panels = list(grid.flat)
+    lines = {arm.name: [_gradient(record) for record in arm.records.values()] for arm in evidence.arms}
+    for arm, axes in zip(evidence.arms, panels, strict=False):
+        for other in evidence.arms:
+            for points in lines[other.name]:
+                axes.plot(*_columns(points), color="#DDDDDD", linewidth=0.5, zorder=1)
+        for points, record in zip(lines[arm.name], arm.records.values(), strict=True):
+            axes.plot(*_columns(points), color=_look(arm, evidence)["color"], linewidth=0.8, alpha=0.8)
+            _mark_spikes(axes, points, record)
+        count = sum(len(record["curves"]["spikes"]) for record in arm.records.values())
+        axes.set_title(f"{arm.label}: {count} spike{'' if count == 1 else 's'}", fontsize=9)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(_tokens)
+    for axes in panels[len(evidence.arms) :]:
+        axes.set_visible(False)
+    figure.supxlabel("tokens (triangle: spike of the gradient norm, cross: spike of the loss)", fontsize=9)
+    figure.supylabel("grad/norm before clipping", fontsize=9)
+    return figure
+
+
+def svg(figure: Figure) -> bytes:
+    """The figure as an SVG document, the same bytes for the same figure."""
+    return _save(figure, "svg", {"Date": None, "Creator": None})
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG picture, the same bytes for the same figure and matplotlib."""
+    return _save(figure, "png", {"Software": None})
+
+
+def _save(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
+    import matplotlib
+
+    file = io.BytesIO()
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a label may be in any script
+        figure.savefig(file, format=kind, dpi=DPI, metadata=metadata)
+    return file.getvalue()
+
+
+def _subplots(rows: int, columns: int, *, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
+    """Axes on a figure of its own, free of pyplot's global state and of any display."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size)
+    return figure, figure.subplots(rows, columns, squeeze=rows == 1 or columns == 1, **options)
+
+
+def _look(arm: Arm, evidence: Evidence) -> dict[str, Any]:
+    """Colour by rank of (family, x), line style and marker by family."""
+    families = sorted({other.family for other in evidence.arms})
+    ranked = [other.name for family in families for other in evidence.family(family)]
+    number = families.index(arm.family)
+    return {
+        "color": COLOURS[ranked.index(arm.name) % len(COLOURS)],
+        "linestyle": STYLES[number % len(STYLES)],
+        "marker": MARKERS[number % len(MARKERS)],
+    }
+
+
+def _band(axes: Axes, arm: Arm, evidence: Evidence, runs: dict[int, dict[float, float]]) -> Point | None:
+    """Draw mean and range over seeds where every seed has a point; returns the last point of the mean."""
+    positions = sorted(set.intersection(*map(set, runs.values()))) if runs else []
+    if not positions:
+        return None
+    seeds = [[run[position] for run in runs.values()] for position in positions]
+    look = _look(arm, evidence)
+    axes.fill_between(positions, list(map(min, seeds)), list(map(max, seeds)), color=look["color"], alpha=0.15, linewidth=0)
+    means = list(map(statistics.fmean, seeds))
+    axes.plot(positions, means, linewidth=1.5, markersize=3.5, **look)
+    return positions[-1], means[-1]
+
+
+def _label_ends(axes: Axes, ends: list[tuple[Point, Arm]], evidence: Evidence) -> None:
+    """Name each line right of its end, pushed apart where lines end close together."""
+    low, high = axes.get_ylim()
+    gap, floor = (high - low) / 18, -float("inf")
+    for (x, y), arm in sorted(ends, key=lambda end: (end[0][1], end[1].name)):
+        floor = max(y, floor + gap)
+        colour = _look(arm, evidence)["color"]
+        arrow = {"arrowstyle": "-", "color": colour, "linewidth": 0.5}
+        axes.annotate(
+            arm.label, (x, y), (1.04, floor), textcoords=axes.get_yaxis_transform(), color=colour, va="center", arrowprops=arrow
+        )
+
+
+def _mark_spikes(axes: Axes, points: list[Point], record: dict[str, Any]) -> None:
+    """Triangles on the gradient norm where it spiked, crosses on it where the loss did."""
+    tokens_per_step = record["curves"]["train"][0][1] / record["curves"]["train"][0][0] if points else 0
+    norms = dict(points)
+    for step, signal, value, _ in record["curves"]["spikes"]:
+        tokens = step * tokens_per_step
+        height = value if signal == "grad/norm" else norms.get(tokens)
+        if height is not None:
+            axes.plot(tokens, height, color="#B00020", marker="v" if signal == "grad/norm" else "x", markersize=5, zorder=3)
+
+
+def _validation(record: dict[str, Any]) -> dict[float, float]:
+    """Tokens -> bits per byte."""
+    return {tokens: bpb for _, tokens, _, bpb in record["curves"]["validation"] if bpb is not None}
+
+
+def _gradient(record: dict[str, Any]) -> list[Point]:
+    """(tokens, gradient norm); a norm of 0 or one that is not finite has no place on a log axis."""
+    return [(tokens, norm) for _, tokens, _, norm in record["curves"]["train"] if norm]
+
+
+def _reference_lines(evidence: Evidence) -> dict[str, float]:
+    """The plan's lines, and the corpus's exact entropy where the runs know it."""
+    summaries = [arm.records[seed]["summary"] for arm in evidence.arms for seed in arm.values]
+    floors = [s["val/bpb"] - s["val/excess_bpb"] for s in summaries if s["val/excess_bpb"] is not None]
+    return {**evidence.lines, **({"entropy of the corpus": statistics.fmean(floors)} if floors else {})}
+
+
+def _columns(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def _tokens(value: float, _: int) -> str:
+    """1.5M for 1,500,000."""
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:g}"

@@ -1,0 +1,142 @@
+"""What does the report say? The words, tables and figures' captions that report.html and REPORT.md both show.
+
+Everything is plain text here; each form escapes it in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lab.evidence import Arm, Evidence, gather
+from lab.stats import Estimate
+
+CAPTIONS = {
+    "final": (
+        "Final bits per byte against the ratio that results from matching",
+        "Top: mean over seeds and the single seeds; broken grey lines are references. Bottom: relative difference to the "
+        "baseline arm, paired by seed, with its 95 % t interval. Lines join arms of one family and carry no fit.",
+    ),
+    "curves": (
+        "Loss curves",
+        "Left: validation bits per byte. Right: the same as a gap to the baseline arm at equal tokens. Lines are means, bands "
+        "reach from the lowest to the highest seed.",
+    ),
+    "gradients": (
+        "Gradient norm before clipping",
+        "One panel an arm, one line a seed, thinned to 60 points with the spikes kept; grey lines are the other arms.",
+    ),
+}
+READING = (
+    "Bits per byte is the cross-entropy of the validation text over its UTF-8 bytes; lower is better, and it compares "
+    "across tokenizers.",
+    "Seeds are paired: in every arm a seed means the same data in the same order. Differences are taken within a seed "
+    "first, so what a seed does to all arms alike cancels.",
+    "Reproduced and contradicted are each wrong in at most 5 % of experiments. Too small to matter: the 90 % interval lies "
+    "inside the margin fixed beforehand. Inconclusive: these seeds can't tell, and the smallest effect they would find "
+    "in four of five experiments is given.",
+    "A spike is a step whose gradient norm or loss lies k standard deviations above the mean of the steps before it; the score "
+    "is the share of such steps.",
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header and rows of text; `sort` has a number per cell where sorting by text would be wrong, else None."""
+
+    header: list[str]
+    rows: list[list[str]]
+    sort: list[list[float | None]]
+
+
+def page(plan: dict[str, Any], records: Sequence[dict[str, Any]], found: dict[str, Any]) -> dict[str, Any]:
+    """The content of a report from a plan, its records and their verdict."""
+    evidence = gather(plan, records)
+    return {
+        "title": plan["title"],
+        "question": plan["question"],
+        "source": plan["source"],
+        "setting": f"{plan['size']} on {plan['data']}, {plan['device_kind']}, {len(plan['seeds'])} seeds an arm",
+        "claims": [{**claim, "details": _details(claim)} for claim in found["claims"]],
+        "figures": [(name, *CAPTIONS[name]) for name in CAPTIONS],
+        "arms": _arms(plan, evidence, found),
+        "confounds": found["confounds"],
+        "failures": _failures(evidence),
+        "reading": READING,
+        "provenance": _provenance(evidence),
+        "command": f"make sweep-{plan['ablation']} SIZE={plan['size']} DATA={plan['data']} SEEDS={','.join(map(str, plan['seeds']))}",
+    }
+
+
+def _details(claim: dict[str, Any]) -> list[str]:
+    """The lines under a claim's sentence: parts, intervals, and what could have been found."""
+    lines = [f"{part['answer']}: {part['statement']}" for part in claim["parts"] if len(claim["parts"]) > 1]
+    if claim["detectable_percent"] is not None:
+        lines.append(f"these {claim['seeds']} seeds would find a difference of {claim['detectable_percent']:.1f} % in four of five experiments")
+    return lines
+
+
+def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Table:
+    header = [
+        "arm", plan["x"]["label"], "d_model", "layers", "heads x size", "d_ff", "body parameters", "all parameters", "mismatch",
+        "val/bpb", "difference to baseline", "runs", "spike score k=4", "k=7",
+    ]  # fmt: skip
+    rows, sort = [], []
+    for entry, judged in zip(plan["arms"], found["arms"], strict=True):
+        shape, counts, arm = entry["shape"], entry["counts"], evidence.arm(entry["name"])
+        level, difference = judged["bpb"], judged["difference_percent"]
+        spikes = {k: _spike_score(arm, k) for k in ("score_k4", "score_k7")}
+        cells: list[tuple[str, float | None]] = [
+            (entry["label"] + (" (baseline)" if entry["baseline"] else ""), None),
+            (f"{entry['x']:.2f}", entry["x"]),
+            (f"{shape['d_model']}", shape["d_model"]),
+            (f"{shape['num_layers']}", shape["num_layers"]),
+            (f"{shape['num_heads']} x {shape['head_dim']}", shape["num_heads"] * shape["head_dim"]),
+            (f"{shape['d_ff']}", shape["d_ff"]),
+            (f"{counts['body_parameters']:,}", counts["body_parameters"]),
+            (f"{counts['parameters']:,}", counts["parameters"]),
+            (f"{100 * entry['mismatch']:+.2f} %", entry["mismatch"]),
+            (_level(level), level["mean"] if level else None),
+            (Estimate(**difference).times(0.01).percent_text() if difference else "", difference["mean"] if difference else None),
+            (", ".join(f"{count} {state}" for state, count in judged["states"].items()), None),
+            *((f"{100 * score:.2f} %" if score is not None else "", score) for score in spikes.values()),
+        ]
+        rows.append([text for text, _ in cells])
+        sort.append([number for _, number in cells])
+    return Table(header, rows, sort)
+
+
+def _level(level: dict[str, Any] | None) -> str:
+    """Mean and standard deviation over seeds."""
+    if level is None:
+        return "no finished run"
+    return f"{level['mean']:.4f}" + (f" (sd {level['sd']:.4f})" if level["sd"] is not None else " (one seed)")
+
+
+def _spike_score(arm: Arm, key: str) -> float | None:
+    """Mean over finished seeds of the gradient norm's spike score."""
+    scores = [arm.records[seed]["summary"]["spikes"]["grad/norm"][key] for seed in arm.values]
+    known = [score for score in scores if score is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _failures(evidence: Evidence) -> list[str]:
+    """Runs that ended badly, with the reason they gave."""
+    ended = [(arm, seed, record) for arm in evidence.arms for seed, record in arm.records.items()]
+    return [
+        f"{arm.label}, seed {seed} ({record['run_id']}): {record['state']}: {record['summary']['reason']}"
+        for arm, seed, record in ended
+        if record["summary"] and record["state"] != "finished"
+    ]
+
+
+def _provenance(evidence: Evidence) -> list[tuple[str, str]]:
+    """Every field of the runs' provenance with the values it takes; many values as their first and last."""
+    found: dict[str, set[str]] = {}
+    for arm in evidence.arms:
+        for record in arm.records.values():
+            for key, value in record["provenance"].items():
+                found.setdefault(key, set()).add(str(value))
+    listed = {key: sorted(values) for key, values in found.items()}
+    return [(key, " to ".join(v[:: len(v) - 1]) if len(v) > 2 else ", ".join(v)) for key, v in sorted(listed.items())]

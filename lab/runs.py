@@ -1,0 +1,284 @@
+"""Run identity and the run store: the only writer below results/runs.
+
+    results/runs/<run_id>/config.json      the resolved RunConfig
+                          manifest.json    group, counts and provenance of the run's first start
+                          metrics.jsonl    one strict JSON object a line, each step once
+                          summary.json     written once, when the run reaches an end state
+                          error.txt        traceback of a failed run
+                          checkpoint/      <step>.pt and its commit record <step>.json
+                          lock             held (flock) by the process that trains the run
+
+Every file but metrics.jsonl is written to a temporary name, synced and renamed. Metrics are appended a line at a time;
+after a crash a torn tail and the steps after the newest checkpoint are cut before training goes on.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lab.config import RunConfig, identity
+
+NUMERICS = 1  # raised by hand when the mathematics of training changes; golden losses force the raise
+END_STATES = ("finished", "diverged", "pruned", "failed")
+STATES = ("pending", "running", *END_STATES, "lost")
+KEPT_CHECKPOINTS = 2
+RECORD_POINTS, RECORD_SPIKES = 60, 20
+
+
+def run_id(config: RunConfig) -> str:
+    """12 hex digits of the SHA-256 of everything that makes the run what it is."""
+    values = {"numerics": NUMERICS, **identity(config)}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def dumps(value: Any, **options: Any) -> str:
+    """Strict JSON with sorted keys; numbers that are not finite become null."""
+    return json.dumps(_finite(value), allow_nan=False, sort_keys=True, **options)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def write_atomic(path: Path, content: bytes | str) -> None:
+    """Write so that a reader sees the old file or the whole new one, even across a power cut."""
+    content = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@dataclass(frozen=True)
+class RunStore:
+    """The runs below one folder. Any number of processes may read; one process at a time holds a run's lease."""
+
+    root: Path
+
+    def folder(self, run_id: str) -> Path:
+        return self.root / run_id
+
+    def ids(self) -> list[str]:
+        return sorted(p.name for p in self.root.iterdir() if (p / "config.json").exists()) if self.root.exists() else []
+
+    def create(self, run_id: str, config: RunConfig, manifest: dict[str, Any]) -> None:
+        """Make the run's folder; what an earlier start wrote stays."""
+        folder = self.folder(run_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in (("manifest.json", {"run_id": run_id, "numerics": NUMERICS, **manifest}), ("config.json", asdict(config))):
+            if not (folder / name).exists():
+                write_atomic(folder / name, dumps(content, indent=1))
+
+    @contextlib.contextmanager
+    def lease(self, run_id: str) -> Iterator[bool]:
+        """Hold the run against other processes; yields False, holding nothing, where another process trains it."""
+        with open(self.folder(run_id) / "lock", "w") as file:
+            for attempt in range(20):  # a reader in state() holds the lock for an instant
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if attempt == 19:
+                        yield False
+                        return
+                    time.sleep(0.01)
+            for leftover in self.folder(run_id).rglob(".*.tmp"):
+                leftover.unlink()
+            yield True
+
+    def state(self, run_id: str) -> str:
+        """One of STATES. A run that was started and is neither ended nor held by a live process is lost: resumable."""
+        folder = self.folder(run_id)
+        if (folder / "summary.json").exists():
+            return str(self.read(run_id, "summary.json")["state"])
+        if not (folder / "lock").exists():
+            return "pending"
+        with open(folder / "lock") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return "running"
+        return "lost" if (folder / "metrics.jsonl").exists() else "pending"
+
+    def read(self, run_id: str, name: str) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads((self.folder(run_id) / name).read_text())
+        return value
+
+    def metrics(self, run_id: str) -> list[dict[str, Any]]:
+        """All whole lines; a torn last line, which a running or killed writer leaves, is not one."""
+        path = self.folder(run_id) / "metrics.jsonl"
+        return list(_whole_lines(path.read_bytes())) if path.exists() else []
+
+    def open_metrics(self, run_id: str, *, after: int) -> "MetricsLog":
+        """The log to append to, cut back to what was logged up to step `after`."""
+        path = self.folder(run_id) / "metrics.jsonl"
+        kept = [line for line in self.metrics(run_id) if line["step"] <= after]
+        write_atomic(path, "".join(dumps(line) + "\n" for line in kept))
+        return MetricsLog(path)
+
+    def finish(self, run_id: str, summary: dict[str, Any]) -> None:
+        """Record the end state, once. Checkpoints of a finished run but the newest are removed."""
+        write_atomic(self.folder(run_id) / "summary.json", dumps(summary, indent=1))
+        self._prune_checkpoints(run_id, keep=1)
+
+    def fail(self, run_id: str, traceback: str, *, reason: str, **progress: Any) -> None:
+        write_atomic(self.folder(run_id) / "error.txt", traceback)
+        self.finish(run_id, {"state": "failed", "reason": reason, **progress})
+
+    def reopen(self, run_id: str) -> None:
+        """Make a failed run pending again; its error and metrics stay until it goes on."""
+        if self.state(run_id) == "failed":
+            (self.folder(run_id) / "summary.json").unlink()
+
+    def save_checkpoint(self, run_id: str, step: int, payload: bytes) -> None:
+        """Commit a checkpoint: content first, then a record with its size and SHA-256; older ones go last."""
+        folder = self.folder(run_id) / "checkpoint"
+        folder.mkdir(exist_ok=True)
+        write_atomic(folder / f"{step}.pt", payload)
+        commit = {"step": step, "size": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
+        write_atomic(folder / f"{step}.json", dumps(commit))
+        self._prune_checkpoints(run_id, keep=KEPT_CHECKPOINTS)
+
+    def load_checkpoint(self, run_id: str) -> tuple[int, bytes] | None:
+        """The newest committed checkpoint that verifies, or None where the run has none; a damaged one is passed over."""
+        for step in reversed(self._checkpoints(run_id)):
+            commit, path = self.read(run_id, f"checkpoint/{step}.json"), self.folder(run_id) / f"checkpoint/{step}.pt"
+            payload = path.read_bytes() if path.exists() else b""
+            if len(payload) == commit["size"] and hashlib.sha256(payload).hexdigest() == commit["sha256"]:
+                return step, payload
+            print(f"warning: checkpoint {step} of run {run_id} is damaged; going back to the one before", file=sys.stderr)
+        return None
+
+    def _checkpoints(self, run_id: str) -> list[int]:
+        return sorted(int(p.stem) for p in (self.folder(run_id) / "checkpoint").glob("*.json"))
+
+    def _prune_checkpoints(self, run_id: str, *, keep: int) -> None:
+        for step in self._checkpoints(run_id)[:-keep]:
+            for suffix in ("json", "pt"):
+                (self.folder(run_id) / f"checkpoint/{step}.{suffix}").unlink(missing_ok=True)
+
+    def record(self, run_id: str) -> dict[str, Any]:
+        """One run as reports and publishing read it: config, summary and thinned curves, at most 8 KB of JSON."""
+        manifest, state = self.read(run_id, "manifest.json"), self.state(run_id)
+        lines = self.metrics(run_id)
+        summary = self.read(run_id, "summary.json") if state in END_STATES else None
+        config = self.read(run_id, "config.json")
+        config["data"] |= {"path": None, "validation_path": None}  # a published record names no path of one machine
+        return {
+            "run_id": run_id,
+            "state": state,
+            "config": config,
+            "summary": summary,
+            "curves": _curves(lines),
+            **{key: manifest[key] for key in ("numerics", "counts", "provenance")},
+        }
+
+
+class MetricsLog:
+    """Appends records to one metrics.jsonl, each line in a single write."""
+
+    def __init__(self, path: Path):
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+
+    def write(self, records: Iterable[dict[str, Any]]) -> None:
+        content = "".join(dumps(record) + "\n" for record in records)
+        if content:
+            self._file.write(content.encode())
+
+    def close(self) -> None:
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+
+def _whole_lines(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            with contextlib.suppress(json.JSONDecodeError):
+                yield json.loads(line)
+
+
+def _curves(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest RECORD_SPIKES of them."""
+    kind: dict[str, list[dict[str, Any]]] = {"step": [], "evaluation": [], "spike": []}
+    for line in lines:
+        kind.setdefault(line["kind"], []).append(line)
+    spikes = sorted(kind["spike"], key=lambda s: -(s["score"] or 0.0))[:RECORD_SPIKES]
+    steps = kind["step"]
+    stride = max(1, math.ceil(len(steps) / RECORD_POINTS))
+    kept = {s["step"] for s in spikes} | {s["step"] for s in steps[stride - 1 :: stride]}
+    return {
+        "train": [[s["step"], s["tokens"], _short(s["train/loss"]), _short(s["grad/norm"])] for s in steps if s["step"] in kept],
+        "validation": [[e["step"], e["tokens"], _short(e["val/loss"]), _short(e["val/bpb"])] for e in kind["evaluation"]],
+        "spikes": [[s["step"], s["signal"], _short(s["value"]), _short(s["score"])] for s in sorted(spikes, key=lambda s: s["step"])],
+    }
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.5g}")
+
+
+@cache
+def provenance(device: str) -> dict[str, Any]:
+    """What a run's numbers depend on beside its config: code, versions and hardware."""
+    import torch
+
+    root = Path(__file__).resolve().parents[1]
+    return {
+        "commit": _git(root, "rev-parse", "HEAD"),
+        "clean": _git(root, "status", "--porcelain", "--", "lab", "conf") == "",
+        "source_hash": source_hash(),
+        "python": platform.python_version(),
+        "torch": torch.__version__.partition("+")[0],
+        "device_kind": device,
+        "device": torch.cuda.get_device_name() if device == "cuda" else _cpu(),
+        "cores": os.cpu_count(),
+    }
+
+
+@cache
+def source_hash() -> str:
+    """SHA-256 of the code that a run's numbers come from."""
+    folder = Path(__file__).parent
+    files = [folder / "config.py", *sorted((folder / "model").glob("*.py")), *sorted((folder / "train").glob("*.py")), folder / "data/shards.py"]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        answer = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -1,0 +1,154 @@
+"""Runs planned jobs on this machine's cores or GPU, each in a process of its own, and loses none.
+
+Workers come from a forkserver that has imported torch once. A sweep that is stopped or killed anywhere goes on with the
+same command: finished runs are never trained again, started ones continue from their checkpoint. Two sweeps may share
+runs: the one that holds a run's lease trains it, the other waits for the result.
+"""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.context import ForkServerProcess
+from multiprocessing.forkserver import set_forkserver_preload
+from pathlib import Path
+from typing import Any
+
+from lab.runs import END_STATES, RunStore
+from lab.train.worker import RESUMABLE, work
+
+DEATHS_ALLOWED = 2  # a worker killed by a signal is tried again this often
+GRACE_SECONDS = 20.0
+
+
+def execute(jobs: dict[str, dict[str, Any]], store: RunStore, *, workers: int | None, show: "Callable[[Progress], None] | None" = None) -> dict[str, str]:
+    """Train every job that has no end state yet; returns the state of each run id. A signal to stop leaves a resumable sweep."""
+    waiting = [run_id for run_id in jobs if store.state(run_id) not in END_STATES]
+    progress = Progress(jobs, store)
+    if waiting:
+        _run_all(jobs, waiting, store, workers or default_workers(jobs[waiting[0]]["device"]), progress, show)
+    return {run_id: store.state(run_id) for run_id in jobs}
+
+
+def default_workers(device: str) -> int:
+    """One run a core with one thread each on CPUs; one run on a GPU."""
+    return max(1, len(os.sched_getaffinity(0))) if device == "cpu" else 1
+
+
+class Stopped(Exception):
+    """The user or the system asked the sweep to stop; every started run has been saved."""
+
+
+class Progress:
+    """How far the planned runs are, read from the store."""
+
+    def __init__(self, jobs: dict[str, dict[str, Any]], store: RunStore):
+        self.jobs, self.store, self.began = jobs, store, time.monotonic()
+        self.tokens = {i: job["config"]["steps"] * job["config"]["rows"] * job["config"]["shape"]["context_length"] for i, job in jobs.items()}
+        self.flops = {i: self.tokens[i] * job["manifest"]["counts"]["flops_per_token"] for i, job in jobs.items()}
+        self.at_start = {i: self.share(i) for i in jobs}
+
+    def share(self, run_id: str) -> float:
+        """The trained share of one run, 1 for every end state."""
+        if (self.store.folder(run_id) / "summary.json").exists():
+            return 1.0
+        last = _last_tokens(self.store.folder(run_id) / "metrics.jsonl")
+        return last / self.tokens[run_id]
+
+    def done(self) -> float:
+        """The trained share of all planned work, in FLOPs."""
+        return sum(self.share(i) * self.flops[i] for i in self.jobs) / sum(self.flops.values())
+
+    def seconds_left(self) -> float | None:
+        before = sum(self.at_start[i] * self.flops[i] for i in self.jobs) / sum(self.flops.values())
+        done = self.done()
+        return (time.monotonic() - self.began) * (1 - done) / (done - before) if done > before else None
+
+
+def _last_tokens(path: Path) -> int:
+    """Tokens trained by the last whole line, from the file's tail alone."""
+    import json
+
+    if not path.exists():
+        return 0
+    with open(path, "rb") as file:
+        file.seek(max(0, path.stat().st_size - 4096))
+        lines = file.read().split(b"\n")[:-1]
+    for line in reversed(lines):
+        try:
+            return int(json.loads(line)["tokens"])
+        except (ValueError, KeyError):
+            continue
+    return 0
+
+
+def _run_all(
+    jobs: dict[str, dict[str, Any]], waiting: list[str], store: RunStore, workers: int, progress: Progress,
+    show: "Callable[[Progress], None] | None",
+) -> None:  # fmt: skip
+    context = multiprocessing.get_context("forkserver")
+    set_forkserver_preload(["lab.train.worker"])
+    running: dict[str, ForkServerProcess] = {}
+    deaths = dict.fromkeys(waiting, 0)
+    with _stop_requests() as stop_requested:
+        try:
+            while waiting or running:
+                while waiting and len(running) < workers and not stop_requested():
+                    run_id = waiting.pop(0)
+                    running[run_id] = context.Process(target=work, args=(jobs[run_id],), name=run_id)
+                    running[run_id].start()
+                if stop_requested():
+                    raise Stopped
+                time.sleep(0.1)
+                if show:
+                    show(progress)
+                for run_id, process in list(running.items()):
+                    if process.exitcode is None:
+                        continue
+                    del running[run_id]
+                    _settle(run_id, process.exitcode, deaths, waiting, store)
+        finally:
+            _stop(running)
+
+
+def _settle(run_id: str, exit_code: int, deaths: dict[str, int], waiting: list[str], store: RunStore) -> None:
+    """Decide what a worker's end means: done, to be continued, or given up after too many deaths."""
+    if store.state(run_id) in END_STATES:
+        return
+    if exit_code != RESUMABLE:
+        deaths[run_id] += 1
+    if deaths[run_id] > DEATHS_ALLOWED:
+        reason = f"killed by signal {-exit_code} {deaths[run_id]} times, as by a lack of memory" if exit_code < 0 else f"worker exited {exit_code}"
+        with store.lease(run_id) as held:
+            if held:
+                store.fail(run_id, reason, reason=reason)
+    else:
+        waiting.append(run_id)
+        time.sleep(0.5 if exit_code == RESUMABLE else 0.0)  # another sweep trains it: look again later
+
+
+@contextmanager
+def _stop_requests() -> Iterator[Callable[[], bool]]:
+    """Collects SIGINT, SIGTERM and SIGHUP for the time of the block, so that none interrupts a write."""
+    received: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda n, _: received.append(n)) for number in numbers}
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(running: dict[str, ForkServerProcess]) -> None:
+    """Ask workers to save and end; kill those that have not after a while."""
+    for process in running.values():
+        process.terminate()
+    deadline = time.monotonic() + GRACE_SECONDS
+    for process in running.values():
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.exitcode is None:
+            process.kill()
+            process.join()

@@ -1,0 +1,451 @@
+"""How do the runs get to Weights & Biases without ever standing in the way of training?
+
+The run store is the truth and W&B a mirror of it. A separate process, the follower, reads metrics.jsonl as
+it grows and logs it to W&B: online where there is a login, offline where there is none. Training never waits
+for it, and a client that hangs or crashes takes down only the follower; `sync` uploads later what is missing.
+
+    <mirror>/wandb/           the client's folders; `wandb leet <mirror>/wandb` shows them without an account
+             mirrored.json    what W&B has of each run, see `Journal`
+             follower.log     what the followers and the client had to say
+             lock             held (flock) by the one process that writes to the mirror
+
+One W&B row is one training step: evaluation, diagnostics and spikes of the step are columns of its row, and
+the x-axis is `tokens`. A spike shows as `spike/<signal>` = its score in standard deviations, with the number
+of spikes so far in `spike/<signal>/count`. summary.json shows as `final/<key>` in the W&B summary.
+"""
+
+import contextlib
+import fcntl
+import json
+import logging
+import netrc
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
+
+from lab.config import ConfigError
+from lab.runs import RunStore, dumps, write_atomic
+
+POLL_SECONDS = 2.0
+INIT_SECONDS = 20.0  # how long W&B may take to accept a run
+UPLOAD_SECONDS = 60.0  # how long W&B may take to receive the rest of a run when it ends
+ORPHAN_SECONDS = 60.0  # how long a follower may go on after its sweep is gone
+SUCCESSFUL_ENDS = ("finished", "pruned")
+# Of the client's variables only who logs in where is passed on: the others can rename, join or redirect runs.
+LOGIN_VARIABLES = frozenset(
+    f"WANDB_{name}"
+    for name in "API_KEY BASE_URL ENTITY IDENTITY_TOKEN_FILE CREDENTIALS_FILE CONFIG_DIR CACHE_DIR DATA_DIR "
+    "HTTP_TIMEOUT INSECURE_DISABLE_SSL".split()
+)
+
+log = logging.getLogger(__name__)
+
+
+def resolve_mode(mode: str) -> str:
+    """The W&B mode of a sweep: "online", "offline" or "disabled".
+
+    `mode` is the configured one: auto, online or offline; the variable WANDB_MODE, where set, overrides it.
+    Raises ConfigError for an unknown mode, and for online where nobody is logged in.
+    """
+    key, wanted = "tracker.mode", mode
+    if os.environ.get("WANDB_MODE"):
+        key, wanted = "WANDB_MODE", os.environ["WANDB_MODE"]
+    if wanted == "auto":
+        return "online" if has_login() else "offline"
+    if wanted not in ("online", "offline", "disabled"):
+        raise ConfigError(f"{key} = {wanted}: not a W&B mode. Choose auto, online or offline.")
+    if wanted == "online" and not has_login():
+        raise ConfigError(
+            f"{key} = online: no W&B login. Set WANDB_API_KEY, run `wandb login` or go offline."
+        )
+    return wanted
+
+
+def has_login() -> bool:
+    """Whether the client will find a key for its server, in the environment or in ~/.netrc, and not ask."""
+    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
+        return True
+    server = urlsplit(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").netloc
+    path = os.environ.get("NETRC") or Path.home() / ".netrc"
+    try:
+        return netrc.netrc(path).authenticators(server) is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
+
+
+def client_environment(mode: str) -> dict[str, str]:
+    """This process's environment less all that could name a W&B run and, offline, less the key."""
+    passed = LOGIN_VARIABLES - {"WANDB_API_KEY"} if mode == "offline" else LOGIN_VARIABLES
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB_") or k in passed}
+    return {**environment, "WANDB_ERROR_REPORTING": "false"}
+
+
+class MetricsTail:
+    """The rows of a metrics.jsonl that may still be growing, the lines of a step merged into one row."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._torn, self._step = b"", 0
+        self._row: dict[str, float] = {}
+        self._spikes: Counter[str] = Counter()
+
+    def rows(self, *, ended: bool) -> Iterator[tuple[int, dict[str, float]]]:
+        """(step, row) of each step completed since the last call; all over again once the file is replaced.
+
+        A step is complete once another step's line follows or, with `ended`, where the file ends.
+        """
+        for line in self._new_lines():
+            if self._row and line["step"] != self._step:
+                yield self._step, self._row
+                self._row = {}
+            self._step = line["step"]
+            self._row |= self._columns(line)
+        if ended and self._row:
+            yield self._step, self._row
+            self._row = {}
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+
+    def _new_lines(self) -> Iterator[dict[str, Any]]:
+        if not self._path.exists():
+            return
+        # Resumed training replaces the file. The old one is held open, so the new one can't get its inode.
+        if self._file is None or os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino:
+            self.close()
+            self._file = open(self._path, "rb")  # noqa: SIM115
+            self._forget()
+        *whole, self._torn = (self._torn + self._file.read()).split(b"\n")
+        yield from map(json.loads, whole)
+
+    def _columns(self, line: dict[str, Any]) -> dict[str, float]:
+        if line["kind"] == "spike":
+            name = f"spike/{line['signal']}"
+            self._spikes[name] += 1
+            line = {"tokens": line["tokens"], name: line["score"], f"{name}/count": self._spikes[name]}
+        return {k: v for k, v in line.items() if k not in ("kind", "step") and v is not None}
+
+
+class Journal:
+    """What W&B has for certain of each run, {run_id: {"offline" | "online": entry}}.
+
+    An entry has `step`, the last one in a closed segment; `state`, the end state mirrored, or null; and
+    `segment`, the client's folder that is open or was left open by a killed follower, or null.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._runs: dict[str, dict[str, dict[str, Any]]] = {}
+        if path.exists():
+            self._runs = json.loads(path.read_text())
+
+    def entry(self, run_id: str, mode: str) -> dict[str, Any]:
+        entries = self._runs.setdefault(run_id, {})
+        return entries.setdefault(mode, {"step": 0, "state": None, "segment": None})
+
+    def save(self) -> None:
+        write_atomic(self._path, dumps(self._runs, indent=1))
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A run store and where its runs are mirrored to."""
+
+    store: RunStore
+    folder: Path
+    project: str
+    journal: Journal
+
+    def summary(self, run_id: str) -> dict[str, Any] | None:
+        try:
+            return self.store.read(run_id, "summary.json")
+        except FileNotFoundError:
+            return None
+
+    def is_due(self, run_id: str, mode: str) -> bool:
+        """Whether the run has anything that W&B may lack."""
+        summary = self.summary(run_id)
+        if summary is None:
+            return (self.store.folder(run_id) / "metrics.jsonl").exists()
+        return bool(summary["state"] != self.journal.entry(run_id, mode)["state"])
+
+
+class RunMirror:
+    """One run of the store, open at W&B under the same id. What the client raises reaches the caller."""
+
+    def __init__(self, mirror: Mirror, run_id: str, *, mode: str):
+        self._mirror, self._run_id = mirror, run_id
+        self._entry = mirror.journal.entry(run_id, mode)
+        if mode == "offline" and self._entry["segment"]:
+            # A killed client loses the rows it had not written yet, so its segment is made afresh.
+            shutil.rmtree(mirror.folder / "wandb" / self._entry["segment"], ignore_errors=True)
+        self._run = _open(mirror, run_id, mode=mode)
+        # Online only the server knows what has arrived.
+        self._step = self._run.starting_step - 1 if mode == "online" else self._entry["step"]
+        self._entry |= {"state": None, "segment": Path(self._run.dir).parent.name}
+        mirror.journal.save()
+        self._tail = MetricsTail(mirror.store.folder(run_id) / "metrics.jsonl")
+        self.sent = 0
+
+    def advance(self) -> bool:
+        """Log the steps completed since the last call; True when it has ended and is closed at W&B too."""
+        summary = self._mirror.summary(self._run_id)  # read first: when it is there, every line is
+        for step, row in self._tail.rows(ended=summary is not None):
+            if step > self._step:
+                self._run.log(row, step=step)
+                self._step = step
+                self.sent += 1
+        if summary is None:
+            return False
+        self._run.summary.update({f"final/{k}": v for k, v in summary.items() if v is not None})
+        self.close(state=summary["state"])
+        return True
+
+    def close(self, *, state: str | None = None) -> None:
+        """Hand over the rest and note it as mirrored; without an end `state` the run may go on later."""
+        self._tail.close()
+        self._run.finish(exit_code=0 if state in SUCCESSFUL_ENDS else 1)
+        self._entry |= {"step": self._step, "state": state, "segment": None}
+        self._mirror.journal.save()
+
+
+def _open(mirror: Mirror, run_id: str, *, mode: str) -> Any:
+    import wandb
+
+    manifest, config = mirror.store.read(run_id, "manifest.json"), mirror.store.read(run_id, "config.json")
+    config["data"] |= {"path": None, "validation_path": None}  # W&B learns no path of this machine
+    provenance = {key: manifest[key] for key in ("numerics", "provenance")}
+    settings = wandb.Settings(
+        console="off",
+        disable_code=True,
+        disable_git=True,
+        host="",
+        x_disable_meta=True,  # it holds the command line
+        x_disable_machine_info=True,
+        x_disable_stats=True,
+        x_save_requirements=False,
+        silent=True,
+        init_timeout=INIT_SECONDS,
+        finish_timeout=UPLOAD_SECONDS,
+        finish_timeout_raises=True,
+    )
+    run = wandb.init(
+        id=run_id,
+        project=mirror.project,
+        group=manifest["group"],
+        job_type=manifest["job_type"],
+        tags=manifest["tags"],
+        name=f"{manifest['job_type']}-seed{config['seed']}",
+        config={**config, **manifest["counts"], **provenance},
+        dir=mirror.folder,
+        mode=mode,  # type: ignore[arg-type]
+        resume="allow",
+        reinit="create_new",
+        settings=settings,
+    )
+    run.define_metric("tokens")
+    run.define_metric("*", step_metric="tokens")
+    for name in ("val/bpb", "val/loss"):
+        run.define_metric(name, step_metric="tokens", summary="min")
+    return run
+
+
+def follow(
+    runs_folder: Path,
+    mirror_folder: Path,
+    *,
+    project: str,
+    mode: str,
+    run_ids: list[str],
+    stop: threading.Event,
+) -> None:
+    """Mirror the runs in `run_ids`, which may grow meanwhile, until `stop` is set and all there is was sent.
+
+    The first failure online turns to offline for good; a run that fails offline is left out. Both are logged.
+    """
+    with _sole_writer(mirror_folder, wait=True):
+        mirror = Mirror(
+            RunStore(runs_folder), mirror_folder, project, Journal(mirror_folder / "mirrored.json")
+        )
+        open_runs: dict[str, RunMirror] = {}
+        left_out: set[str] = set()
+        last_pass = False
+        while not last_pass:
+            last_pass = stop.wait(POLL_SECONDS)
+            for run_id in [r for r in run_ids if r not in left_out]:
+                try:
+                    if run_id not in open_runs and mirror.is_due(run_id, mode):
+                        open_runs[run_id] = RunMirror(mirror, run_id, mode=mode)
+                    if run_id in open_runs and open_runs[run_id].advance():
+                        del open_runs[run_id]
+                    elif run_id in open_runs and last_pass:
+                        open_runs.pop(run_id).close()
+                except Exception as error:
+                    log.warning("W&B failed on run %s, `lab sync` can upload it later: %s", run_id, error)
+                    open_runs.pop(run_id, None)
+                    if mode == "offline":
+                        left_out.add(run_id)
+                        continue
+                    log.warning("W&B goes on offline")
+                    mode, last_pass = "offline", False
+                    open_runs.clear()
+                    _restart_client()
+                    break
+
+
+def _restart_client() -> None:
+    """Make the client forget its runs: it refuses to open, even offline, an id that failed before."""
+    with contextlib.suppress(Exception):
+        import wandb
+
+        wandb.teardown(exit_code=1)
+
+
+@contextlib.contextmanager
+def _sole_writer(mirror_folder: Path, *, wait: bool) -> Iterator[None]:
+    """Hold the mirror against other processes. Raises BlockingIOError if one has it and `wait` is false."""
+    mirror_folder.mkdir(parents=True, exist_ok=True)
+    with open(mirror_folder / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+class Follower:
+    """A sweep's handle on its follower process. Nothing here raises, and only `close` waits."""
+
+    def __init__(self, process: subprocess.Popen[bytes]):
+        assert process.stdin is not None
+        self._process, self._stdin = process, process.stdin
+        os.set_blocking(self._stdin.fileno(), False)
+
+    def announce(self, run_ids: Iterable[str]) -> None:
+        """Name runs to mirror. They need not have started yet."""
+        with contextlib.suppress(OSError):  # a follower that is dead or stuck: `sync` catches up
+            for run_id in run_ids:
+                self._stdin.write(f"{run_id}\n".encode())
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Say that the sweep is over, leave the follower `timeout` seconds to send the rest, then end it."""
+        self._stdin.close()
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def start(runs_folder: Path, mirror_folder: Path, *, project: str, mode: str) -> Follower | None:
+    """Start a follower for runs still to be announced; None where W&B is disabled or can't be started.
+
+    The follower ends by itself when this process does. Raises ConfigError as `resolve_mode` does.
+    """
+    mode = resolve_mode(mode)
+    if mode == "disabled":
+        return None
+    folders = [str(folder.resolve()) for folder in (runs_folder, mirror_folder)]
+    try:
+        mirror_folder.mkdir(parents=True, exist_ok=True)
+        with open(mirror_folder / "follower.log", "ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "lab.tracker", *folders, project, mode],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=client_environment(mode),
+                cwd=Path(__file__).resolve().parents[1],
+                start_new_session=True,  # Ctrl-C is for the sweep; the follower sees its pipe close
+            )
+    except OSError as error:
+        print(f"warning: no W&B for this sweep ({error}); `lab sync` can upload it later", file=sys.stderr)
+        return None
+    return Follower(process)
+
+
+def main(arguments: list[str]) -> None:
+    """The follower process. Arguments: RUNS_FOLDER MIRROR_FOLDER PROJECT MODE; standard input: run ids."""
+    runs_folder, mirror_folder, project, mode = arguments
+    os.nice(10)  # training comes first where cores are few
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    run_ids: list[str] = []
+    stop = threading.Event()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            run_ids.append(line.strip())
+        stop.set()
+        time.sleep(ORPHAN_SECONDS)
+        os._exit(1)  # the client hangs, and the sweep that would have ended this process is dead
+
+    threading.Thread(target=listen, daemon=True).start()
+    follow(Path(runs_folder), Path(mirror_folder), project=project, mode=mode, run_ids=run_ids, stop=stop)
+
+
+def sync(runs_folder: Path, mirror_folder: Path, *, project: str) -> list[dict[str, Any]]:
+    """Upload what W&B lacks of the runs in the store; repeating it sends nothing twice.
+
+    Returns {"id", "state", "sent" (rows)} of each run that has started. The state is "synced" (W&B has it to
+    its end), "partial" (W&B has all there is of a run without an end) or "failed", then with a "reason". Once
+    W&B has not answered in time, the remaining runs are failed untried. This process loses the variables that
+    could name a W&B run. Raises ConfigError if nobody is logged in or another process writes to the mirror.
+    """
+    if not has_login():
+        raise ConfigError(
+            "sync: no W&B login. Set WANDB_API_KEY or run `wandb login`, then repeat `lab sync`."
+        )
+    environment = client_environment("online")
+    os.environ |= environment
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    try:
+        with _sole_writer(mirror_folder, wait=False):
+            journal = Journal(mirror_folder / "mirrored.json")
+            return _upload(Mirror(RunStore(runs_folder), mirror_folder, project, journal))
+    except BlockingIOError as error:
+        problem = f"sync: {mirror_folder} is in use by a sweep. Wait for its end, then repeat `lab sync`."
+        raise ConfigError(problem) from error
+
+
+def _upload(mirror: Mirror) -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = []
+    unreachable = ""
+    for run_id in mirror.store.ids():
+        result: dict[str, Any] = {"id": run_id, "state": "synced", "sent": 0}
+        if not mirror.is_due(run_id, "online"):
+            if mirror.summary(run_id):
+                results.append(result)
+            continue
+        results.append(result)
+        if unreachable:
+            result |= {"state": "failed", "reason": f"not tried after: {unreachable}"}
+            continue
+        began = time.monotonic()
+        try:
+            run = RunMirror(mirror, run_id, mode="online")
+            if not run.advance():
+                run.close()
+                result["state"] = "partial"
+            result["sent"] = run.sent
+        except Exception as error:
+            result |= {"state": "failed", "reason": str(error)}
+            if time.monotonic() - began >= INIT_SECONDS:  # a server that refuses does so at once
+                unreachable = str(error)
+    return results
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,42 @@
+"""How does the learning rate move over a run? A pure function of the step, so a resumed run can't drift.
+
+After a linear warm-up: cosine (Loshchilov & Hutter 2017, arXiv:1608.03983), linear, constant, or wsd = warm-up, stable,
+linear decay (Hu et al. 2024, arXiv:2404.06395).
+"""
+
+import math
+
+from lab.config import Schedule
+
+
+def cosine(progress: float, schedule: Schedule) -> float:
+    return schedule.final_fraction + (1 - schedule.final_fraction) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def linear(progress: float, schedule: Schedule) -> float:
+    return 1 - (1 - schedule.final_fraction) * progress
+
+
+def constant(progress: float, schedule: Schedule) -> float:
+    return 1.0
+
+
+def wsd(progress: float, schedule: Schedule) -> float:
+    share = schedule.decay_fraction / (1 - schedule.warmup_fraction)
+    decayed = 0.0 if share == 0 else max(0.0, 1 - (1 - progress) / share)
+    return 1 - (1 - schedule.final_fraction) * decayed
+
+
+SCHEDULES = {"cosine": cosine, "linear": linear, "constant": constant, "wsd": wsd}
+
+
+def warmup_steps(steps: int, schedule: Schedule) -> int:
+    return round(steps * schedule.warmup_fraction)
+
+
+def factor(step: int, *, steps: int, schedule: Schedule) -> float:
+    """Learning rate of optimizer step `step` (1 ... steps) as a fraction of the peak; the last step reaches the final fraction."""
+    warmup = warmup_steps(steps, schedule)
+    if step <= warmup:
+        return step / warmup
+    return SCHEDULES[schedule.name](min(1.0, (step - warmup) / (steps - warmup)), schedule)

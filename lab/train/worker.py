@@ -1,0 +1,55 @@
+"""One run in a process of its own: needs torch and numpy, reads the resolved config as JSON, never raises.
+
+A job is a plain dict: config (JSON form of RunConfig), run_id, manifest, store, shards (folders), device,
+checkpoint_seconds, threads.
+"""
+
+import multiprocessing
+import signal
+import traceback
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lab.config import run_config
+from lab.data.shards import Shards
+from lab.runs import END_STATES, RunStore, provenance
+from lab.train.loop import train
+
+RESUMABLE = 75  # exit code of a run that stopped early with its checkpoint saved (EX_TEMPFAIL)
+
+
+def work(job: dict[str, Any]) -> None:
+    """Train one run to an end state, or until a signal or the death of the parent stops it at a step's end."""
+    stopped: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda received, _: stopped.append(received))
+    parent = multiprocessing.parent_process()
+    torch.set_num_threads(job["threads"])
+    store, run_id, config = RunStore(Path(job["store"])), job["run_id"], run_config(job["config"])
+
+    def stop() -> bool:
+        return bool(stopped) or (parent is not None and bool(wait([parent.sentinel], timeout=0)))
+
+    started = provenance(job["device"]) | {"threads": job["threads"]}
+    store.create(run_id, config, job["manifest"] | {"provenance": started})
+    with store.lease(run_id) as held:
+        if not held:
+            raise SystemExit(RESUMABLE)
+        if store.state(run_id) in END_STATES:
+            return
+        try:
+            shards = Shards.open(Path(job["shards"]))
+            state = train(
+                config, shards, store, run_id,
+                device=job["device"], checkpoint_seconds=job["checkpoint_seconds"], stop=stop,
+            )  # fmt: skip
+        except Exception as error:
+            out_of_memory = isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
+            reason = "out of memory" if out_of_memory else f"{type(error).__name__}: {error}"
+            store.fail(run_id, traceback.format_exc(), reason=reason)
+            raise SystemExit(1) from None
+    if state is None:
+        raise SystemExit(RESUMABLE)

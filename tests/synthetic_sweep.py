@@ -1,0 +1,112 @@
+"""A made-up sweep in the documented forms (plan.json, run records), for tests of claims and reports."""
+
+import copy
+import math
+from typing import Any
+
+BASIN = {
+    "id": "basin",
+    "statement": "1 to 10 is a basin",
+    "source": "a paper",
+    "prediction": "reproduced",
+    "metric": "val/bpb",
+    "needs": [],
+    "predicate": {"basin": {"family": "plain", "inside": [1, 10], "margin": 0.025}},
+}
+
+
+def claim(**predicate: Any) -> dict[str, Any]:
+    return {**BASIN, "id": "-".join(predicate), "predicate": predicate}
+
+
+def sweep(
+    values: dict[str, list[float | str | None]], *, claims: list[dict[str, Any]] | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(plan, records) of arms named `<family>_x<ratio>`, the first one the baseline.
+
+    `values` holds bits per byte per seed; a word is the state of a run that did not finish, None a run not started.
+    """
+    seeds = list(range(len(next(iter(values.values())))))
+    arms, records = [], []
+    for number, (name, results) in enumerate(values.items()):
+        family, _, ratio = name.partition("_x")
+        arms.append(
+            {
+                "name": name,
+                "family": family,
+                "label": f"{family} {ratio}x",
+                "x": float(ratio),
+                "overrides": [f"ffn_ratio={ratio}"],
+                "shape": {"d_model": 96, "num_layers": 4, "num_heads": 3, "head_dim": 32, "d_ff": 256, "vocab_size": 1024},
+                "counts": {"parameters": 640_000 + 1_000 * number, "body_parameters": 443_000, "flops_per_token": 4e6},
+                "mismatch": 0.001 * number,
+                "baseline": number == 0,
+                "runs": {str(seed): f"{name}-{seed}" for seed in seeds},
+            }
+        )
+        records += [record(f"{name}-{seed}", value) for seed, value in zip(seeds, results, strict=True) if value is not None]
+    plan = {
+        "ablation": "ffn-ratio",
+        "title": "Feed-forward width",
+        "question": "Does d_ff / d_model matter?",
+        "source": "CS336 lecture 3",
+        "setting": "nano-stories-cpu",
+        "size": "nano",
+        "data": "stories",
+        "device_kind": "cpu",
+        "seeds": seeds,
+        "match": {"what": "body_parameters", "tolerance": 0.01},
+        "x": {"key": "ffn_ratio", "label": "d_ff / d_model", "log": True},
+        "arms": arms,
+        "claims": [BASIN] if claims is None else claims,
+        "notes": ["Nothing here speaks to sizes above 1M parameters."],
+        "reference_lines": [{"label": "4-gram, Witten-Bell", "bpb": 1.15}],
+    }
+    return copy.deepcopy(plan), records
+
+
+def record(run_id: str, value: float | str, *, torch: str = "2.13.0", lr: float = 0.003) -> dict[str, Any]:
+    """One run record: finished with `value` bits per byte, or ended in the state `value`."""
+    finished = not isinstance(value, str)
+    final = value if finished else 2.0
+    steps = range(1, 301)
+    spikes = {"events": 1, "window": 100, "score_k4": 0.005, "score_k7": 0.0, "p999_over_median": 3.1}
+    evaluations = [60, 120, 180, 240, 300]
+    summary = {
+        "state": "finished" if finished else value,
+        "reason": None if finished else "the loss was not finite",
+        "steps": 300,
+        "tokens": 307_200,
+        "bytes": 970_000,
+        "seconds": 40.0,
+        "val/loss": 2.0,
+        "val/bpb": value if finished else None,
+        "val/excess_bpb": value - 1.0 if finished else None,
+        "spikes": {"grad/norm": spikes, "train/loss": spikes},
+        "unigram_bpb": 2.6,
+    }
+    wobble = sum(map(ord, run_id)) % 7 / 50
+    return {
+        "run_id": run_id,
+        "state": summary["state"],
+        "numerics": 1,
+        "config": {
+            "optimizer": {"name": "adamw", "lr": lr},
+            "precision": {"dtype": "float32", "compile": False},
+            "data_fingerprint": "d41d8cd98f",
+        },
+        "counts": {"parameters": 640_000, "body_parameters": 443_000, "flops_per_token": 4e6},
+        "provenance": {
+            "commit": "0123abc",
+            "torch": torch,
+            "device_kind": "cpu",
+            "device": "Some CPU",
+            "started": "2026-01-01T12:00:00+00:00",
+        },
+        "summary": summary if finished or value in ("diverged", "failed", "pruned") else None,
+        "curves": {
+            "train": [[s, s * 1024, 3 + 4 * math.exp(-s / 60), (1 + 5 * math.exp(-s / 20)) * (1 + wobble * math.sin(s))] for s in steps[4::5]],
+            "validation": [[s, s * 1024, 2.0, final + 1.2 * math.exp(-s / 70)] for s in evaluations],
+            "spikes": [[150, "grad/norm", 4.2, 7.5], [200, "train/loss", 3.3, 5.0]] if wobble > 0.05 else [],
+        },
+    }

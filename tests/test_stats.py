@@ -1,0 +1,79 @@
+"""Intervals and tests against scipy, statistical tables and simulation."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from lab import stats
+
+A = [1.52, 1.49, 1.55, 1.50, 1.53]
+B = [1.50, 1.48, 1.51, 1.49, 1.52]
+DIFFERENCES = [a - b for a, b in zip(A, B, strict=True)]
+
+
+def test_interval_equals_scipys_paired_t_interval():
+    ours = stats.estimate(DIFFERENCES)
+    theirs = scipy.stats.ttest_rel(A, B).confidence_interval(0.95)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
+    assert ours.mean == pytest.approx(0.018) and ours.n == 5
+
+
+def test_half_width_for_three_seeds_by_hand():
+    # sd of (-1, 0, 1) is 1, the quantile 4.303 stands in every t table, sqrt(3) = 1.732
+    ours = stats.estimate([-1.0, 0.0, 1.0])
+    assert ours.high == pytest.approx(4.303 / 1.732, abs=1e-3) and ours.low == -ours.high
+
+
+@pytest.mark.parametrize(("n", "quantile"), [(2, 12.706), (3, 4.303), (4, 3.182), (5, 2.776), (10, 2.262)])
+def test_quantiles_of_the_t_table(n, quantile):
+    assert stats.t_quantile(0.975, degrees=n - 1) == pytest.approx(quantile, abs=5e-4)
+
+
+@pytest.mark.parametrize("than", [-0.02, 0.0, 0.018, 0.03])
+def test_one_sided_p_values_equal_scipys(than):
+    for ours, side in ((stats.p_greater, "greater"), (stats.p_less, "less")):
+        assert ours(DIFFERENCES, than) == pytest.approx(scipy.stats.ttest_1samp(DIFFERENCES, than, alternative=side).pvalue)
+
+
+def test_equivalence_is_decided_by_the_90_percent_interval():
+    interval = stats.estimate(DIFFERENCES, confidence=0.9)
+    just_outside = max(abs(interval.low), abs(interval.high))
+    assert stats.p_equivalent(DIFFERENCES, just_outside * 1.0001) < 0.05 < stats.p_equivalent(DIFFERENCES, just_outside * 0.9999)
+
+
+def test_type_one_error_of_the_interval_is_five_percent():
+    sample = np.random.default_rng(7).normal(size=(4000, 3))
+    missed = [not (e.low <= 0 <= e.high) for e in map(stats.estimate, sample.tolist())]
+    assert np.mean(missed) == pytest.approx(0.05, abs=0.01)
+
+
+def test_detectable_effect_is_found_in_four_of_five_simulated_experiments():
+    effect = stats.detectable_effect(sd=0.3, n=4)
+    sample = np.random.default_rng(3).normal(effect, 0.3, size=(4000, 4))
+    assert np.mean(scipy.stats.ttest_1samp(sample, 0, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.02)
+
+
+def test_one_seed_has_no_interval_and_proves_nothing():
+    assert stats.estimate([0.4]) == stats.Estimate(1, 0.4, None, None, None)
+    assert stats.p_greater([0.4], 0.0) == stats.p_less([0.4], 1.0) == 1.0
+    assert "no interval" in stats.estimate([0.4]).percent_text()
+
+
+def test_sample_without_spread():
+    ours = stats.estimate([0.1, 0.1, 0.1])
+    assert (ours.sd, ours.low, ours.high) == (0.0, 0.1, 0.1)
+    assert (stats.p_greater([0.1] * 3, 0.0), stats.p_less([0.1] * 3, 0.0)) == (0.0, 1.0)
+    assert (stats.p_greater([0.0] * 3, 0.0), stats.p_less([0.0] * 3, 0.0)) == (1.0, 1.0)
+    assert stats.detectable_effect(sd=0.0, n=3) == 0.0
+
+
+@pytest.mark.parametrize("sample", [[], [1.0, math.nan], [math.inf]])
+def test_refuses_what_has_no_mean(sample):
+    with pytest.raises(ValueError, match="finite"):
+        stats.estimate(sample)
+
+
+def test_percent_text():
+    assert stats.Estimate(3, 0.0123, 0.01, -0.002, 0.0266).percent_text() == "+1.23 % (95 % interval -0.20 to +2.66 %)"
