@@ -100,7 +100,8 @@ def _judge(claim: dict[str, Any], plan: dict[str, Any], records: Sequence[dict[s
             statements = [
                 s for name, values in _parts(claim["predicate"]) for s in PREDICATES[name](evidence, **values)
             ]
-            outcome, why = outcome_of(statements), _why(statements)
+            outcome = outcome_of(statements)
+            why = _why(statements, outcome)
     except NotRun as reason:
         outcome, why = NOT_RUN, str(reason)
     answers = [_answer(statement, statements) for statement in statements]
@@ -136,13 +137,24 @@ def _answer(statement: Statement, among: Sequence[Statement]) -> str:
     return "too small to matter" if statement.p_small <= ALPHA else "open"
 
 
-def _why(statements: Sequence[Statement]) -> str:
-    """One sentence: the statements that decide the outcome, each with its figures."""
-    answers = {statement.text: _answer(statement, statements) for statement in statements}
-    for decisive in ("fails", "too small to matter", "open"):
-        if decisive in answers.values():
-            return "; ".join(f"{answer}: {text}" for text, answer in answers.items() if answer == decisive)
-    return "; ".join(f"{answer}: {text}" for text, answer in answers.items())
+def _why(statements: Sequence[Statement], outcome: str) -> str:
+    """One sentence: the statements that decide the outcome, with their figures."""
+    decisive = {
+        CONTRADICTED: "fails",
+        SMALL: "too small to matter",
+        INCONCLUSIVE: "open",
+        REPRODUCED: "holds",
+    }
+    answers = [(_answer(statement, statements), statement.text) for statement in statements]
+    texts = [text for answer, text in answers if answer == decisive.get(outcome)] or [
+        text for _, text in answers
+    ]
+    lead = {
+        CONTRADICTED: "this fails: ",
+        INCONCLUSIVE: "still open: ",
+        SMALL: "the difference is too small: ",
+    }
+    return lead.get(outcome, "") + "; ".join(texts)
 
 
 def _describe(arm: Arm, baseline: Arm) -> dict[str, Any]:

@@ -297,6 +297,8 @@ def convert(value: Any, kind: Any) -> Any:
         kind = next(k for k in typing.get_args(kind) if k is not types.NoneType)
     if typing.get_origin(kind) is dict and isinstance(value, dict):
         return dict(value)
+    if typing.get_origin(kind) is list and isinstance(value, list):
+        return [convert(item, typing.get_args(kind)[0]) for item in value]
     if kind is bool and isinstance(value, bool):
         return value
     if kind is str and isinstance(value, str):
@@ -308,7 +310,8 @@ def convert(value: Any, kind: Any) -> Any:
         return float(value)
     wanted = {bool: "write true or false", int: "needs a whole number", float: "needs a number", str: "needs text"}
     hint = " Write null for none." if nullable and value == "None" else ""
-    raise TypeError(wanted.get(kind, "needs a group of keys") + "." + hint)
+    other = "needs a list" if typing.get_origin(kind) is list else "needs a group of keys"
+    raise TypeError(wanted.get(kind, other) + "." + hint)
 
 
 def show(value: Any) -> str:

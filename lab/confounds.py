@@ -29,7 +29,7 @@ def confounds(plan: dict[str, Any], evidence: Evidence) -> list[str]:
 
 def _matching(plan: dict[str, Any]) -> list[str]:
     if plan["match"]["what"] == "none":
-        return ["Nothing is matched between the arms: they differ in parameters as well as in the ratio."]
+        return ["Nothing is matched between the arms: they also differ in parameters."]
     worst = max(plan["arms"], key=lambda arm: (abs(arm["mismatch"]), arm["name"]))
     what, tolerance = plan["match"]["what"].replace("_", " "), in_percent(plan["match"]["tolerance"])
     misses = ", ".join(f"{arm['label']} {100 * arm['mismatch']:+.2f} %" for arm in plan["arms"])
@@ -45,8 +45,7 @@ def _total_parameters(plan: dict[str, Any]) -> list[str]:
         return []
     return [
         f"Total parameters, embeddings included, run from {few['counts']['parameters']:,} ({few['label']}) to "
-        f"{many['counts']['parameters']:,} ({many['label']}), {_spread(few, many, 'parameters')} apart: "
-        "a wider model has larger embeddings."
+        f"{many['counts']['parameters']:,} ({many['label']}), {_spread(few, many, 'parameters')} apart."
     ]
 
 
@@ -96,8 +95,9 @@ def _seeds(plan: dict[str, Any]) -> list[str]:
         return ["One seed per arm: seed noise can't be told from an effect, so there is no verdict."]
     return [
         f"{count} seeds per arm, paired: the 95 % interval is {t_quantile(0.975, degrees=count - 1):.2f} standard errors "
-        "wide on each side and assumes roughly normal differences between seeds.",
-        f"Each of the {claims} claims is wrong in at most 5 % of experiments; there is no correction across claims. The arm "
+        "to each side and takes differences between seeds to be roughly normal.",
+        f"Reproduced and contradicted are each wrong in at most 5 % of experiments, claim by claim; {claims} claims are judged "
+        "without a correction across them. The arm "
         "shown as best was picked from the seeds that judge it, so its level is a little flattered; the verdicts "
         "compare with every rival instead and do not rest on that choice.",
     ]

@@ -24,13 +24,13 @@ class Arm:
     """One arm: the state of every planned seed, the records that may be paired, and the metric of finished runs.
 
     `states` maps seed to run state ("excluded" for a run unlike the others); `values` maps seed to metric and holds
-    finished runs only; `records` maps seed to the record of every run that is neither pending nor excluded.
+    finished runs only; `x` is None on an axis without numbers; `records` maps seed to the record of every run that is neither pending nor excluded.
     """
 
     name: str
     family: str
     label: str
-    x: float
+    x: float | None
     baseline: bool
     states: dict[int, str]
     records: dict[int, dict[str, Any]]
@@ -71,7 +71,10 @@ class Evidence:
 
     def family(self, name: str) -> list[Arm]:
         """The arms of a family by rising x, so that nothing depends on the order they are listed in."""
-        return sorted((arm for arm in self.arms if arm.family == name), key=lambda arm: (arm.x, arm.name))
+        return sorted(
+            (arm for arm in self.arms if arm.family == name),
+            key=lambda arm: (arm.x is None, arm.x or 0.0, arm.name),
+        )
 
 
 def gather(plan: dict[str, Any], records: Sequence[dict[str, Any]], *, metric: str = METRIC) -> Evidence:

@@ -117,8 +117,8 @@ def some(p_values: Iterable[float]) -> float:
 def basin(evidence: Evidence, *, family: str, inside: Sequence[float], margin: float) -> list[Statement]:
     """Arms with x inside [lo, hi] are within `margin` of the best, the best is one of them, some arm outside is worse."""
     arms, (low, high) = evidence.family(family), inside
-    within = [arm for arm in arms if low <= arm.x <= high]
-    outside = [arm for arm in arms if not low <= arm.x <= high]
+    within = [arm for arm in arms if arm.x is not None and low <= arm.x <= high]
+    outside = [arm for arm in arms if arm.x is not None and not low <= arm.x <= high]
     span = f"{low:g} to {high:g}"
     if len(within) < 2 or not outside:
         raise NotRun(
@@ -131,7 +131,7 @@ def basin(evidence: Evidence, *, family: str, inside: Sequence[float], margin: f
     leader, contest = min(arms, key=level), Comparison(min(outside, key=level), min(within, key=level))
     return [
         Statement(
-            f"every arm inside {span} is within {in_percent(margin)} of the best (widest gap: {widest.text()})",
+            f"every arm inside {span} is within {in_percent(margin)} of the best (decided by {widest.text()})",
             every(c.p_below(margin) for c in near),
             some(c.p_above(margin) for c in near),
             detectable=widest.detectable,
@@ -163,7 +163,7 @@ def non_inferior(evidence: Evidence, *, arm: str, against: dict[str, str], margi
     return [
         Statement(
             f"{subject.label} is within {in_percent(margin)} of {'the best of its rivals' if len(rivals) > 1 else rivals[0].label}"
-            f" (hardest case {hardest.text()})",
+            f" (decided by {hardest.text()})",
             every(c.p_below(margin) for c in comparisons),
             some(c.p_above(margin) for c in comparisons),
             detectable=hardest.detectable,

@@ -230,7 +230,7 @@ def _curves(lines: list[dict[str, Any]]) -> dict[str, Any]:
     spikes = sorted(kind["spike"], key=lambda s: -(s["score"] or 0.0))[:RECORD_SPIKES]
     steps = kind["step"]
     stride = max(1, math.ceil(len(steps) / RECORD_POINTS))
-    kept = {s["step"] for s in spikes} | {s["step"] for s in steps[stride - 1 :: stride]}
+    kept = {s["step"] for s in spikes} | {s["step"] for s in [*steps[::stride], *steps[-1:]]}
     return {
         "train": [[s["step"], s["tokens"], _short(s["train/loss"]), _short(s["grad/norm"])] for s in steps if s["step"] in kept],
         "validation": [[e["step"], e["tokens"], _short(e["val/loss"]), _short(e["val/bpb"])] for e in kind["evaluation"]],

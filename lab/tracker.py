@@ -127,7 +127,7 @@ class MetricsTail:
         # Resumed training replaces the file. The old one is held open, so the new one can't get its inode.
         if self._file is None or os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino:
             self.close()
-            self._file = open(self._path, "rb")  # noqa: SIM115
+            self._file = open(self._path, "rb")
             self._forget()
         *whole, self._torn = (self._torn + self._file.read()).split(b"\n")
         yield from map(json.loads, whole)
@@ -278,9 +278,8 @@ def follow(
     The first failure online turns to offline for good; a run that fails offline is left out. Both are logged.
     """
     with _sole_writer(mirror_folder, wait=True):
-        mirror = Mirror(
-            RunStore(runs_folder), mirror_folder, project, Journal(mirror_folder / "mirrored.json")
-        )
+        journal = Journal(mirror_folder / "mirrored.json")
+        mirror = Mirror(RunStore(runs_folder), mirror_folder, project, journal)
         open_runs: dict[str, RunMirror] = {}
         left_out: set[str] = set()
         last_pass = False
@@ -295,7 +294,7 @@ def follow(
                     elif run_id in open_runs and last_pass:
                         open_runs.pop(run_id).close()
                 except Exception as error:
-                    log.warning("W&B failed on run %s, `lab sync` can upload it later: %s", run_id, error)
+                    log.warning("W&B failed on run %s, `lab sync` can upload it later: %r", run_id, error)
                     open_runs.pop(run_id, None)
                     if mode == "offline":
                         left_out.add(run_id)
@@ -348,8 +347,10 @@ class Follower:
             self._process.wait()
 
 
-def start(runs_folder: Path, mirror_folder: Path, *, project: str, mode: str) -> Follower | None:
-    """Start a follower for runs still to be announced; None where W&B is disabled or can't be started.
+def start(
+    runs_folder: Path, mirror_folder: Path, run_ids: Iterable[str], *, project: str, mode: str
+) -> Follower | None:
+    """Start a follower for these runs and those announced later; None where W&B is disabled or can't start.
 
     The follower ends by itself when this process does. Raises ConfigError as `resolve_mode` does.
     """
@@ -373,7 +374,9 @@ def start(runs_folder: Path, mirror_folder: Path, *, project: str, mode: str) ->
     except OSError as error:
         print(f"warning: no W&B for this sweep ({error}); `lab sync` can upload it later", file=sys.stderr)
         return None
-    return Follower(process)
+    follower = Follower(process)
+    follower.announce(run_ids)
+    return follower
 
 
 def main(arguments: list[str]) -> None:
@@ -442,6 +445,7 @@ def _upload(mirror: Mirror) -> list[dict[str, Any]]:
             result["sent"] = run.sent
         except Exception as error:
             result |= {"state": "failed", "reason": str(error)}
+            _restart_client()
             if time.monotonic() - began >= INIT_SECONDS:  # a server that refuses does so at once
                 unreachable = str(error)
     return results

@@ -37,14 +37,29 @@ def sweep(
                 "label": f"{family} {ratio}x",
                 "x": float(ratio),
                 "overrides": [f"ffn_ratio={ratio}"],
-                "shape": {"d_model": 96, "num_layers": 4, "num_heads": 3, "head_dim": 32, "d_ff": 256, "vocab_size": 1024},
-                "counts": {"parameters": 640_000 + 1_000 * number, "body_parameters": 443_000, "flops_per_token": 4e6},
+                "shape": {
+                    "d_model": 96,
+                    "num_layers": 4,
+                    "num_heads": 3,
+                    "head_dim": 32,
+                    "d_ff": 256,
+                    "vocab_size": 1024,
+                },
+                "counts": {
+                    "parameters": 640_000 + 1_000 * number,
+                    "body_parameters": 443_000,
+                    "flops_per_token": 4e6,
+                },
                 "mismatch": 0.001 * number,
                 "baseline": number == 0,
                 "runs": {str(seed): f"{name}-{seed}" for seed in seeds},
             }
         )
-        records += [record(f"{name}-{seed}", value) for seed, value in zip(seeds, results, strict=True) if value is not None]
+        records += [
+            record(f"{name}-{seed}", value)
+            for seed, value in zip(seeds, results, strict=True)
+            if value is not None
+        ]
     plan = {
         "ablation": "ffn-ratio",
         "title": "Feed-forward width",
@@ -54,9 +69,10 @@ def sweep(
         "size": "nano",
         "data": "stories",
         "device_kind": "cpu",
+        "overrides": [],
         "seeds": seeds,
         "match": {"what": "body_parameters", "tolerance": 0.01},
-        "x": {"key": "ffn_ratio", "label": "d_ff / d_model", "log": True},
+        "x": {"key": "ffn_ratio", "label": "d_ff / d_model", "log": True, "numeric": True},
         "arms": arms,
         "claims": [BASIN] if claims is None else claims,
         "notes": ["Nothing here speaks to sizes above 1M parameters."],
@@ -105,7 +121,15 @@ def record(run_id: str, value: float | str, *, torch: str = "2.13.0", lr: float 
         },
         "summary": summary if finished or value in ("diverged", "failed", "pruned") else None,
         "curves": {
-            "train": [[s, s * 1024, 3 + 4 * math.exp(-s / 60), (1 + 5 * math.exp(-s / 20)) * (1 + wobble * math.sin(s))] for s in steps[4::5]],
+            "train": [
+                [
+                    s,
+                    s * 1024,
+                    3 + 4 * math.exp(-s / 60),
+                    (1 + 5 * math.exp(-s / 20)) * (1 + wobble * math.sin(s)),
+                ]
+                for s in steps[4::5]
+            ],
             "validation": [[s, s * 1024, 2.0, final + 1.2 * math.exp(-s / 70)] for s in evaluations],
             "spikes": [[150, "grad/norm", 4.2, 7.5], [200, "train/loss", 3.3, 5.0]] if wobble > 0.05 else [],
         },

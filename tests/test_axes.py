@@ -14,7 +14,9 @@ from lab.model.initializer import DISTRIBUTIONS
 from lab.model.norm_placement import VARIANTS as PLACEMENTS
 from lab.model.transformer import Transformer
 
-every_variant = pytest.mark.parametrize(("axis", "name"), PAIRS, ids=[f"{axis}={name}" for axis, name in PAIRS])
+every_variant = pytest.mark.parametrize(
+    ("axis", "name"), PAIRS, ids=[f"{axis}={name}" for axis, name in PAIRS]
+)
 every_axis = pytest.mark.parametrize("axis", AXES)
 
 
@@ -34,7 +36,9 @@ def test_yaml_gives_every_parameter_of_the_constructor_and_no_other(axis: str, n
     assert given.pop("name") == name
     parameters = inspect.signature(variant).parameters.values() if callable(variant) else ()
     assert set(given) == {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
-    assert all(p.default is inspect.Parameter.empty for p in parameters), "a default in code hides the YAML's value"
+    assert all(p.default is inspect.Parameter.empty for p in parameters), (
+        "a default in code hides the YAML's value"
+    )
 
 
 @every_variant
@@ -62,7 +66,9 @@ def test_every_parameter_has_a_role_and_a_finite_gradient(axis: str, name: str) 
     roles = model.roles()
     for parameter_name, parameter in model.named_parameters():
         assert roles.pop(parameter_name) in DISTRIBUTIONS
-        assert parameter.grad is not None and parameter.grad.isfinite().all() and parameter.grad.any(), parameter_name
+        assert parameter.grad is not None and parameter.grad.isfinite().all() and parameter.grad.any(), (
+            parameter_name
+        )
     assert not roles
 
 
@@ -78,7 +84,12 @@ def test_every_two_variants_train_differently(axis: str) -> None:
             optimizer.step()
         trained[name] = model.get_parameter("blocks.0.attention.v.weight").detach()
     names = list(trained)
-    same = [(a, b) for i, a in enumerate(names) for b in names[:i] if torch.allclose(trained[a], trained[b], rtol=0, atol=1e-7)]
+    same = [
+        (a, b)
+        for i, a in enumerate(names)
+        for b in names[:i]
+        if torch.allclose(trained[a], trained[b], rtol=0, atol=1e-7)
+    ]
     assert not same
 
 

@@ -7,10 +7,10 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic_sweep import BASIN, claim, record, sweep
 
 from lab import claims
 from lab.predicates import some
+from tests.synthetic_sweep import BASIN, claim, record, sweep
 
 NOISE = (-0.001, 0.0, 0.001)
 SEEDS = (0.02, -0.01, 0.005)  # common to all arms of a seed: pairing removes it
@@ -35,26 +35,39 @@ def test_basin_reproduced():
 
 
 def test_basin_contradicted_by_a_bad_arm_inside():
-    found = judged({"plain_x1": around(1.5), "plain_x4": around(1.65, turn=1), "plain_x32": around(1.7, turn=2)})
+    found = judged(
+        {"plain_x1": around(1.5), "plain_x4": around(1.65, turn=1), "plain_x32": around(1.7, turn=2)}
+    )
     assert found["outcome"] == "contradicted"
-    assert found["why"].startswith("fails: every arm inside") and "plain 4x against plain 1x: +10." in found["why"]
+    assert (
+        found["why"].startswith("this fails: every arm inside")
+        and "plain 4x against plain 1x: +10." in found["why"]
+    )
 
 
 def test_basin_contradicted_by_a_best_arm_outside():
-    found = judged({"plain_x1": around(1.5), "plain_x4": around(1.5, turn=1), "plain_x32": around(1.4, turn=2)})
+    found = judged(
+        {"plain_x1": around(1.5), "plain_x4": around(1.5, turn=1), "plain_x32": around(1.4, turn=2)}
+    )
     assert found["outcome"] == "contradicted"
 
 
 def test_basin_contradicted_when_nothing_outside_is_worse():
-    found = judged({"plain_x1": around(1.5), "plain_x4": around(1.51, turn=1), "plain_x32": around(1.52, turn=2)})
+    found = judged(
+        {"plain_x1": around(1.5), "plain_x4": around(1.51, turn=1), "plain_x32": around(1.52, turn=2)}
+    )
     assert found["outcome"] == "contradicted"
     assert found["parts"][2]["answer"] == "fails"
 
 
 def test_basin_inconclusive_names_the_effect_these_seeds_could_find():
-    found = judged({"plain_x1": around(1.5), "plain_x4": around(1.5, 30, 1), "plain_x32": around(1.7, turn=2)})
+    found = judged(
+        {"plain_x1": around(1.5), "plain_x4": around(1.5, 30, 1), "plain_x32": around(1.7, turn=2)}
+    )
     assert found["outcome"] == "inconclusive"
-    assert 5 < found["detectable_percent"] < 50  # 3.26 sd / sqrt(3) of differences that spread by a few percent
+    assert (
+        5 < found["detectable_percent"] < 50
+    )  # 3.26 sd / sqrt(3) of differences that spread by a few percent
 
 
 def test_basin_not_run_without_an_arm_outside():
@@ -66,7 +79,9 @@ def test_basin_not_run_without_an_arm_outside():
 DEFAULT = claim(non_inferior={"arm": "plain_x4", "against": {"family": "plain"}, "margin": 0.01})
 
 
-@pytest.mark.parametrize(("level", "outcome"), [(1.502, "reproduced"), (1.56, "contradicted"), (1.515, "inconclusive")])
+@pytest.mark.parametrize(
+    ("level", "outcome"), [(1.502, "reproduced"), (1.56, "contradicted"), (1.515, "inconclusive")]
+)
 def test_non_inferior_to_the_best_of_the_family(level, outcome):
     values = {"plain_x1": around(1.5), "plain_x4": around(level, turn=1), "plain_x8": around(1.6, turn=2)}
     assert judged(values, DEFAULT)["outcome"] == outcome
@@ -92,7 +107,9 @@ def test_superior(level, spread, outcome):
 
 def test_superior_needs_the_two_sided_interval():
     # Differences 2, 4, 6 %: t = 4 / (2 / sqrt(3)) = 3.46, beyond the one-sided 2.92 but not the two-sided 4.303.
-    assert judged({"plain_x4": [1.5] * 3, "plain_x64": [1.53, 1.56, 1.59]}, BETTER)["outcome"] == "inconclusive"
+    assert (
+        judged({"plain_x4": [1.5] * 3, "plain_x64": [1.53, 1.56, 1.59]}, BETTER)["outcome"] == "inconclusive"
+    )
 
 
 WORKS = claim(
@@ -132,7 +149,10 @@ def test_a_diverged_arm_is_worst_and_named():
 
 
 def test_two_diverged_arms_can_not_be_ranked():
-    assert judged({"plain_x4": ["diverged"] * 3, "plain_x64": [1.2, "diverged", 1.2]}, BETTER)["outcome"] == "inconclusive"
+    assert (
+        judged({"plain_x4": ["diverged"] * 3, "plain_x64": [1.2, "diverged", 1.2]}, BETTER)["outcome"]
+        == "inconclusive"
+    )
 
 
 @pytest.mark.parametrize("state", ["failed", "lost", "pruned", None])
@@ -153,7 +173,10 @@ def test_single_run_gives_no_verdict():
 
 def test_equal_values_do_not_crash():
     assert judged({"plain_x4": [1.5] * 3, "plain_x64": [1.5] * 3}, BETTER)["outcome"] == "too small to matter"
-    assert judged({"plain_x1": [1.5] * 3, "plain_x4": [1.5] * 3, "plain_x32": [1.5] * 3})["outcome"] == "contradicted"
+    assert (
+        judged({"plain_x1": [1.5] * 3, "plain_x4": [1.5] * 3, "plain_x32": [1.5] * 3})["outcome"]
+        == "contradicted"
+    )
 
 
 def test_runs_unlike_the_others_are_excluded_and_named():
@@ -172,13 +195,22 @@ def test_arms_are_described_by_paired_differences():
     base, other = claims.verdict(plan, records)["arms"]
     assert base["difference"] is None and other["bpb"]["mean"] == pytest.approx(7.7 / 3)
     assert other["difference"]["mean"] == pytest.approx(0.7 / 3)
-    assert (other["difference_percent"]["low"], other["difference_percent"]["high"]) == pytest.approx((10, 10))
+    assert (other["difference_percent"]["low"], other["difference_percent"]["high"]) == pytest.approx(
+        (10, 10)
+    )
 
 
 def test_confounds_give_figures():
     plan, records = sweep({"plain_x4": around(1.5), "plain_x8": around(1.5, turn=1)})
     text = "\n".join(claims.verdict(plan, records)["confounds"])
-    for figure in ("+0.10 % (plain 8x)", "640,000", "641,000", "not searched per arm: all use 0.003", "307,200 tokens", "4.30"):
+    for figure in (
+        "+0.10 % (plain 8x)",
+        "640,000",
+        "641,000",
+        "not searched per arm: all use 0.003",
+        "307,200 tokens",
+        "4.30",
+    ):
         assert figure in text
     assert plan["notes"][0] in text
 
@@ -210,8 +242,17 @@ def test_false_verdicts_on_equal_arms_stay_within_five_percent():
     jitter = random.Random(11)
     wrong = 0
     for _ in range(300):
-        values = {name: [1.5 * (1 + jitter.gauss(0, 0.02)) for _ in range(3)] for name in ("plain_x1", "plain_x4", "plain_x8", "plain_x32")}
-        wrong += judged(values, {**BASIN, "predicate": {"basin": {"family": "plain", "inside": [1, 10], "margin": 0.005}}})["outcome"] == "reproduced"
+        values = {
+            name: [1.5 * (1 + jitter.gauss(0, 0.02)) for _ in range(3)]
+            for name in ("plain_x1", "plain_x4", "plain_x8", "plain_x32")
+        }
+        wrong += (
+            judged(
+                values,
+                {**BASIN, "predicate": {"basin": {"family": "plain", "inside": [1, 10], "margin": 0.005}}},
+            )["outcome"]
+            == "reproduced"
+        )
     assert wrong <= 0.05 * 300
 
 
@@ -220,7 +261,9 @@ def test_there_is_pays_for_its_chances():
 
 
 def test_verdict_is_strict_json_and_repeatable():
-    plan, records = sweep({"plain_x1": around(1.5), "plain_x4": ["diverged", 1.5, 1.5], "plain_x32": around(1.7)})
+    plan, records = sweep(
+        {"plain_x1": around(1.5), "plain_x4": ["diverged", 1.5, 1.5], "plain_x32": around(1.7)}
+    )
     before = copy.deepcopy((plan, records))
     texts = {json.dumps(claims.verdict(plan, records), allow_nan=False, sort_keys=True) for _ in range(2)}
     assert len(texts) == 1 and (plan, records) == before
@@ -229,8 +272,16 @@ def test_verdict_is_strict_json_and_repeatable():
 def test_claims_of_an_ablation_file_are_checked_all_at_once():
     bad = [
         {**DEFAULT, "predicate": {"non_inferor": {}}},
-        {**BETTER, "predicate": {"superior": {"better": "plain_x4", "worse": "plain_65", "margin": 1.5}}, "needs": ["x"]},
-        {**BASIN, "predicate": {"basin": {"family": "plane", "inside": [10, 1], "margin": 0.01}}, "id": DEFAULT["id"]},
+        {
+            **BETTER,
+            "predicate": {"superior": {"better": "plain_x4", "worse": "plain_65", "margin": 1.5}},
+            "needs": ["x"],
+        },
+        {
+            **BASIN,
+            "predicate": {"basin": {"family": "plane", "inside": [10, 1], "margin": 0.01}},
+            "id": DEFAULT["id"],
+        },
         {"id": "short"},
     ]
     text = "\n".join(claims.problems(bad, arms=["plain_x4", "plain_x64"], families=["plain"]))
@@ -245,4 +296,7 @@ def test_claims_of_an_ablation_file_are_checked_all_at_once():
         "claims[3].statement: must be given",
     ):
         assert part in text
-    assert claims.problems([BASIN, DEFAULT, BETTER, WORKS], arms=["plain_x4", "plain_x64"], families=["plain"]) == []
+    assert (
+        claims.problems([BASIN, DEFAULT, BETTER, WORKS], arms=["plain_x4", "plain_x64"], families=["plain"])
+        == []
+    )

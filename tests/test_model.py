@@ -44,7 +44,13 @@ def scrambled(config: RunConfig) -> Transformer:
 def reference(model: Transformer, config: RunConfig, row: Tensor) -> dict[str, Any]:
     """Logits [T, V] and statistics of one row of tokens, from the formulas cited in the axis files."""
     w = dict(model.named_parameters())
-    shape, name = config.shape, {axis: getattr(config, axis)["name"] for axis in ("norm_placement", "norm", "activation", "position")}
+    shape, name = (
+        config.shape,
+        {
+            axis: getattr(config, axis)["name"]
+            for axis in ("norm_placement", "norm", "activation", "position")
+        },
+    )
     length, stats = len(row), {}
 
     def norm(x: Tensor, prefix: str) -> Tensor:
@@ -53,7 +59,10 @@ def reference(model: Transformer, config: RunConfig, row: Tensor) -> dict[str, A
         eps = config.norm["eps"]
         if name["norm"] == "layernorm":
             x = x - x.mean(-1, keepdim=True)
-            return x / ((x * x).mean(-1, keepdim=True) + eps).sqrt() * w[f"{prefix}.weight"] + w[f"{prefix}.bias"]
+            return (
+                x / ((x * x).mean(-1, keepdim=True) + eps).sqrt() * w[f"{prefix}.weight"]
+                + w[f"{prefix}.bias"]
+            )
         return x / ((x * x).mean(-1, keepdim=True) + eps).sqrt() * w[f"{prefix}.weight"]
 
     def placed(x: Tensor, prefix: str, f: Any) -> Tensor:
@@ -71,11 +80,18 @@ def reference(model: Transformer, config: RunConfig, row: Tensor) -> dict[str, A
         for i in range(half):
             angle = at * config.position["theta"] ** (-2 * i / shape.head_dim)
             a, b = vector[i], vector[i + half]
-            out[i], out[i + half] = a * math.cos(angle) - b * math.sin(angle), a * math.sin(angle) + b * math.cos(angle)
+            out[i], out[i + half] = (
+                a * math.cos(angle) - b * math.sin(angle),
+                a * math.sin(angle) + b * math.cos(angle),
+            )
         return out
 
     def head_norm(vector: Tensor, gain: str) -> Tensor:
-        return vector / ((vector * vector).mean() + 1e-6).sqrt() * w[gain] if config.stability.qk_norm else vector
+        return (
+            vector / ((vector * vector).mean() + 1e-6).sqrt() * w[gain]
+            if config.stability.qk_norm
+            else vector
+        )
 
     def attention(x: Tensor, layer: int) -> Tensor:
         prefix, cap, heads, largest = f"blocks.{layer}.attention", config.stability.attention_softcap, [], 0.0
@@ -108,15 +124,24 @@ def reference(model: Transformer, config: RunConfig, row: Tensor) -> dict[str, A
     if name["position"] == "learned":
         x = x + w["position.weight"][:length]
     if name["position"] == "sine":
-        channel = [[at / config.position["base"] ** (2 * (i // 2) / shape.d_model) for i in range(shape.d_model)] for at in range(length)]
-        x = x + torch.tensor([[math.cos(a) if i % 2 else math.sin(a) for i, a in enumerate(angles)] for angles in channel])
+        channel = [
+            [at / config.position["base"] ** (2 * (i // 2) / shape.d_model) for i in range(shape.d_model)]
+            for at in range(length)
+        ]
+        x = x + torch.tensor(
+            [[math.cos(a) if i % 2 else math.sin(a) for i, a in enumerate(angles)] for angles in channel]
+        )
     for layer in range(shape.num_layers):
         x = placed(x, f"blocks.{layer}.attention_placement", lambda y, layer=layer: attention(y, layer))
         x = placed(x, f"blocks.{layer}.ffn_placement", lambda y, layer=layer: ffn(y, layer))
         stats[f"residual/rms/{layer}"] = (x * x).mean().sqrt().item()
     if name["norm_placement"] != "post":
         x = norm(x, "final_norm")
-    logits = x @ w["embedding.weight"].T / math.sqrt(shape.d_model) if config.embedding.tied else x @ w["head.weight"].T
+    logits = (
+        x @ w["embedding.weight"].T / math.sqrt(shape.d_model)
+        if config.embedding.tied
+        else x @ w["head.weight"].T
+    )
     cap = config.stability.output_softcap
     return {"logits": logits if cap is None else cap * torch.tanh(logits / cap), "stats": stats}
 
@@ -127,7 +152,11 @@ def reference(model: Transformer, config: RunConfig, row: Tensor) -> dict[str, A
         {},
         {"norm": "layernorm"},
         {"norm": "none"},
-        *({"norm_placement": place, "norm": norm} for place in ("post", "double", "output") for norm in ("rmsnorm", "layernorm")),
+        *(
+            {"norm_placement": place, "norm": norm}
+            for place in ("post", "double", "output")
+            for norm in ("rmsnorm", "layernorm")
+        ),
         {"activation": "gelu"},
         *({"position": position} for position in ("none", "learned", "sine")),
         {"embedding": Embedding(tied=True)},
@@ -145,7 +174,9 @@ def test_logits_and_statistics_are_those_of_the_formulas(changes: dict[str, Any]
     output, expected = model(batch, diagnostics=True), reference(model, config, batch[0])
     # Rotary and sine tables are kept in fp32.
     torch.testing.assert_close(output.logits[0], expected["logits"], rtol=0, atol=2e-6)
-    assert {key: value.item() for key, value in output.stats.items()} == pytest.approx(expected["stats"], abs=2e-6)
+    assert {key: value.item() for key, value in output.stats.items()} == pytest.approx(
+        expected["stats"], abs=2e-6
+    )
     assert output.aux.item() == 0.0
     plain = model(batch)
     assert plain.stats == {} and torch.equal(plain.logits, output.logits)
@@ -184,7 +215,11 @@ def normal_cdf(x: float) -> float:
         ("gelu", False, lambda x: x * normal_cdf(x)),
         ("silu", False, lambda x: x / (1 + math.exp(-x))),
         ("elu", False, lambda x: x if x > 0 else math.exp(x) - 1),
-        ("selu", False, lambda x: 1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (math.exp(x) - 1))),
+        (
+            "selu",
+            False,
+            lambda x: 1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (math.exp(x) - 1)),
+        ),
         ("relu2", False, lambda x: max(0.0, x) ** 2),
         ("glu", True, lambda x: 1 / (1 + math.exp(-x))),
         ("reglu", True, lambda x: max(0.0, x)),
@@ -226,10 +261,16 @@ def test_a_position_bias_is_added_to_the_scores() -> None:
 
     kernel = kernel_for(Distance(), softcap=None)
     attention = Attention(SHAPE, qk_norm=False, softcap=None, kernel=kernel)
+    initialize(attention, init=tiny().init, seed=0)
     x = torch.randn(2, 9, SHAPE.d_model, generator=torch.Generator().manual_seed(0))
-    q, k, v = (F.linear(x, getattr(attention, part).weight).view(2, 9, 3, 8).transpose(1, 2) for part in "qkv")
+    q, k, v = (
+        F.linear(x, getattr(attention, part).weight).view(2, 9, 3, 8).transpose(1, 2) for part in "qkv"
+    )
     mask = Distance().bias(9) + torch.full((9, 9), -math.inf).triu(1)
-    expected = F.linear(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2), attention.out.weight)
+    expected = F.linear(
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2),
+        attention.out.weight,
+    )
     torch.testing.assert_close(attention(x, Distance(), diagnostics=False)[0], expected)
     assert kernel == "masked"
 
@@ -266,18 +307,26 @@ def test_dropout_is_repeated_by_its_key_and_off_in_evaluation() -> None:
     dropping = build(tiny(regularization=Regularization(dropout=0.3, weight_decay=0.0)))
     batch, state = tokens(2, 12), torch.get_rng_state()
     with torch.no_grad():
-        assert torch.equal(dropping(batch, dropout_key=(0, 5)).logits, dropping(batch, dropout_key=(0, 5)).logits)
-        assert not torch.allclose(dropping(batch, dropout_key=(0, 5)).logits, dropping(batch, dropout_key=(0, 6)).logits)
+        assert torch.equal(
+            dropping(batch, dropout_key=(0, 5)).logits, dropping(batch, dropout_key=(0, 5)).logits
+        )
+        assert not torch.allclose(
+            dropping(batch, dropout_key=(0, 5)).logits, dropping(batch, dropout_key=(0, 6)).logits
+        )
         assert torch.equal(dropping(batch).logits, build(tiny())(batch).logits)
     assert torch.equal(state, torch.get_rng_state())
 
 
 def test_the_model_compiles_into_one_graph_with_dropout() -> None:
-    model = build(tiny(regularization=Regularization(dropout=0.3, weight_decay=0.0), **with_stability(qk_norm=True)))
+    model = build(
+        tiny(regularization=Regularization(dropout=0.3, weight_decay=0.0), **with_stability(qk_norm=True))
+    )
     compiled, batch = torch.compile(model, fullgraph=True, backend="eager"), tokens(2, 12)
     with torch.no_grad():
         for step in range(3):
-            torch.testing.assert_close(compiled(batch, dropout_key=(0, step)).logits, model(batch, dropout_key=(0, step)).logits)
+            torch.testing.assert_close(
+                compiled(batch, dropout_key=(0, step)).logits, model(batch, dropout_key=(0, step)).logits
+            )
 
 
 @pytest.mark.parametrize(
@@ -291,7 +340,9 @@ def test_the_model_compiles_into_one_graph_with_dropout() -> None:
     ],
     ids=str,
 )
-def test_an_axis_leaves_the_start_of_every_other_tensor_as_it_was(changes: dict[str, Any], added: set[str]) -> None:
+def test_an_axis_leaves_the_start_of_every_other_tensor_as_it_was(
+    changes: dict[str, Any], added: set[str]
+) -> None:
     before, after = build(tiny()).state_dict(), build(tiny(**changes))
     shared = before.keys() & after.state_dict().keys()
     assert {"embedding.weight", "blocks.1.ffn.down.weight", "head.weight"} <= shared
@@ -323,7 +374,14 @@ def test_every_role_starts_from_its_distribution() -> None:
         assert value.abs().max() <= 2.0 * std
         test = scipy.stats.kstest(value.flatten().numpy(), scipy.stats.truncnorm(-2.0, 2.0, scale=std).cdf)
         assert test.pvalue > 1e-4, name
-    assert set(model.roles().values()) == {"embedding", "position", "linear", "head", "norm_gain", "norm_bias"}
+    assert set(model.roles().values()) == {
+        "embedding",
+        "position",
+        "linear",
+        "head",
+        "norm_gain",
+        "norm_bias",
+    }
     assert model.get_parameter("blocks.0.attention.q.weight").shape == (24, 32)
 
 

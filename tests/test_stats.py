@@ -34,13 +34,19 @@ def test_quantiles_of_the_t_table(n, quantile):
 @pytest.mark.parametrize("than", [-0.02, 0.0, 0.018, 0.03])
 def test_one_sided_p_values_equal_scipys(than):
     for ours, side in ((stats.p_greater, "greater"), (stats.p_less, "less")):
-        assert ours(DIFFERENCES, than) == pytest.approx(scipy.stats.ttest_1samp(DIFFERENCES, than, alternative=side).pvalue)
+        assert ours(DIFFERENCES, than) == pytest.approx(
+            scipy.stats.ttest_1samp(DIFFERENCES, than, alternative=side).pvalue
+        )
 
 
 def test_equivalence_is_decided_by_the_90_percent_interval():
     interval = stats.estimate(DIFFERENCES, confidence=0.9)
     just_outside = max(abs(interval.low), abs(interval.high))
-    assert stats.p_equivalent(DIFFERENCES, just_outside * 1.0001) < 0.05 < stats.p_equivalent(DIFFERENCES, just_outside * 0.9999)
+    assert (
+        stats.p_equivalent(DIFFERENCES, just_outside * 1.0001)
+        < 0.05
+        < stats.p_equivalent(DIFFERENCES, just_outside * 0.9999)
+    )
 
 
 def test_type_one_error_of_the_interval_is_five_percent():
@@ -76,4 +82,7 @@ def test_refuses_what_has_no_mean(sample):
 
 
 def test_percent_text():
-    assert stats.Estimate(3, 0.0123, 0.01, -0.002, 0.0266).percent_text() == "+1.23 % (95 % interval -0.20 to +2.66 %)"
+    assert (
+        stats.Estimate(3, 0.0123, 0.01, -0.002, 0.0266).percent_text()
+        == "+1.23 % (95 % interval -0.20 to +2.66 %)"
+    )

@@ -108,9 +108,8 @@ def ambient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def mirror_offline(root: Path, mirror: Path, *, seconds: float = 60.0) -> None:
-    follower = tracker.start(root, mirror, project="ablation-lab", mode="offline")
+    follower = tracker.start(root, mirror, [RUN], project="ablation-lab", mode="offline")
     assert follower is not None
-    follower.announce([RUN])
     follower.close(timeout=seconds)
 
 
@@ -165,7 +164,7 @@ def test_offline_run_reads_back_whole_and_leaks_nothing(tmp_path: Path) -> None:
             summary |= record["summary"]["update"]
     assert summary["val/bpb"] == {"min": 2.0}
     assert (summary["final/state"], summary["final/val/bpb"]) == ("finished", 1.75)
-    assert records[-1] == {**records[-1], "type": "exit", "exit": {"exit_code": 0}}
+    assert records[-1]["exit"]["exit_code"] == 0
 
     written = b"".join(path.read_bytes() for path in mirror.rglob("*") if path.is_file())
     # The runs folder is on the follower's command line: where it shows up, that was recorded.
@@ -193,9 +192,8 @@ def test_restart_goes_on_after_the_last_mirrored_step(tmp_path: Path) -> None:
 def test_killed_follower_leaves_neither_a_hole_nor_a_double(tmp_path: Path) -> None:
     root, mirror = tmp_path / "runs", tmp_path / "wandb"
     write_run(root, steps=range(1, 13))
-    follower = tracker.start(root, mirror, project="ablation-lab", mode="offline")
+    follower = tracker.start(root, mirror, [RUN], project="ablation-lab", mode="offline")
     assert follower is not None
-    follower.announce([RUN])
     deadline = time.monotonic() + 60
     while not (mirror / "mirrored.json").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -215,9 +213,8 @@ def test_a_bad_client_costs_the_sweep_the_close_time_only(
     stand_in(tmp_path, monkeypatch, on_init=misdeed)
     write_run(tmp_path / "runs", steps=range(1, 5), summary=SUMMARY)
     before = digests(tmp_path / "runs")
-    follower = tracker.start(tmp_path / "runs", tmp_path / "mirror", project="p", mode="online")
+    follower = tracker.start(tmp_path / "runs", tmp_path / "mirror", [RUN], project="p", mode="online")
     assert follower is not None
-    follower.announce([RUN])
     if "exit" in misdeed:
         assert follower._process.wait(timeout=60) == 3
         follower.announce(["ffffffffffff"])  # the sweep does not know that it is dead
@@ -259,11 +256,16 @@ STAND_IN = """
     def Settings(**options):
         return options
 
+    IN_USE = set()
+
     def teardown(exit_code):
-        pass
+        IN_USE.clear()
 
     def init(*, id, mode, dir, **options):
+        assert id not in IN_USE, f"run ID {{id}} is in use"  # the real one says so after an init that failed
+        IN_USE.add(id)
         {on_init}
+        IN_USE.remove(id)
         return Run(id, mode, dir)
 """
 
@@ -284,14 +286,46 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, *, on_init: str = "p
 def test_failing_online_falls_back_to_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = stand_in(tmp_path, monkeypatch, on_init="if mode == 'online': raise OSError('no network')")
     write_run(tmp_path / "runs", steps=range(1, 5), summary=SUMMARY)
-    follower = tracker.start(tmp_path / "runs", tmp_path / "mirror", project="p", mode="auto")
+    follower = tracker.start(tmp_path / "runs", tmp_path / "mirror", [RUN], project="p", mode="auto")
     assert follower is not None
-    follower.announce([RUN])
     follower.close(timeout=60)
     sent = json.loads(server.read_text())
     assert list(sent) == [f"offline {RUN}"]
     assert [step for step, _ in sent[f"offline {RUN}"]["rows"]] == [1, 2, 3, 4]
     assert (tmp_path / "mirror" / "follower.log").read_text().count("no network") == 1
+
+
+def test_follower_of_a_killed_sweep_sends_the_rest_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, root, mirror = stand_in(tmp_path, monkeypatch), tmp_path / "runs", tmp_path / "mirror"
+    write_run(root, steps=range(1, 13))
+    sweep = """if True:
+        import os, pathlib, signal, sys
+        from lab import tracker
+        root, mirror = map(pathlib.Path, sys.argv[1:3])
+        follower = tracker.start(root, mirror, sys.argv[3:], project="p", mode="auto")
+        print(follower._process.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    command = [sys.executable, "-c", sweep, str(root), str(mirror), RUN]
+    project = Path(__file__).resolve().parents[1]
+    killed = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 60
+    while is_alive(int(killed.stdout)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_alive(int(killed.stdout))
+    (run,) = json.loads(server.read_text()).values()
+    assert ([step for step, _ in run["rows"]], run["exit"]) == (list(range(1, 12)), 1)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process that is no child of this one still runs; one only waiting to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_sync_sends_what_is_missing_and_nothing_twice(
@@ -358,7 +392,7 @@ def test_mode_follows_login_and_environment(tmp_path: Path, monkeypatch: pytest.
     assert tracker.resolve_mode("auto") == "offline"
 
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    assert tracker.start(tmp_path / "runs", tmp_path / "mirror", project="p", mode="auto") is None
+    assert tracker.start(tmp_path / "runs", tmp_path / "mirror", [RUN], project="p", mode="auto") is None
     monkeypatch.setenv("WANDB_MODE", "sometimes")
     with pytest.raises(ConfigError, match="WANDB_MODE = sometimes"):
         tracker.resolve_mode("auto")

@@ -22,7 +22,9 @@ from lab.model.transformer import Transformer
 
 EPS = 1e-6
 SHAPE = Shape(d_model=32, num_layers=2, num_heads=4, head_dim=12, d_ff=48, vocab_size=257, context_length=64)
-ONE_HEAD = dataclasses.replace(SHAPE, num_heads=1)  # OLMo 2 normalises q and k over all heads at once: equal for one head
+ONE_HEAD = dataclasses.replace(
+    SHAPE, num_heads=1
+)  # OLMo 2 normalises q and k over all heads at once: equal for one head
 QK_NORM = dataclasses.replace(STABILITY, qk_norm=True)
 CAPS = dataclasses.replace(STABILITY, attention_softcap=2.0, output_softcap=3.0)
 
@@ -37,7 +39,10 @@ LINEAR = {
 }
 QK_NORMS = {"attention.q_norm": "self_attn.q_norm", "attention.k_norm": "self_attn.k_norm"}
 PRE_NORMS = {"attention_placement.norm": "input_layernorm", "ffn_placement.norm": "post_attention_layernorm"}
-OUTPUT_NORMS = {"attention_placement.norm": "post_attention_layernorm", "ffn_placement.norm": "post_feedforward_layernorm"}
+OUTPUT_NORMS = {
+    "attention_placement.norm": "post_attention_layernorm",
+    "ffn_placement.norm": "post_feedforward_layernorm",
+}
 DOUBLE_NORMS = {
     "attention_placement.input_norm": "input_layernorm",
     "attention_placement.output_norm": "post_attention_layernorm",
@@ -48,7 +53,10 @@ DOUBLE_NORMS = {
 ARCHITECTURES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "Llama": ({}, LINEAR | PRE_NORMS),
     "Qwen3": ({"stability": QK_NORM}, LINEAR | PRE_NORMS | QK_NORMS),
-    "Olmo2": ({"norm_placement": "output", "shape": ONE_HEAD, "stability": QK_NORM}, LINEAR | OUTPUT_NORMS | QK_NORMS),
+    "Olmo2": (
+        {"norm_placement": "output", "shape": ONE_HEAD, "stability": QK_NORM},
+        LINEAR | OUTPUT_NORMS | QK_NORMS,
+    ),
     "Gemma2": ({"norm_placement": "double", "activation": "geglu", "stability": CAPS}, LINEAR | DOUBLE_NORMS),
 }
 
@@ -78,12 +86,21 @@ def ours(architecture: str) -> tuple[RunConfig, Transformer]:
 
 def theirs(architecture: str, config: RunConfig, model: Transformer) -> tuple[nn.Module, dict[str, str]]:
     """The transformers model with our weights, and {our parameter: theirs}."""
-    shape, names = config.shape, {"embedding.weight": "model.embed_tokens.weight", "head.weight": "lm_head.weight"}
+    shape, names = (
+        config.shape,
+        {"embedding.weight": "model.embed_tokens.weight", "head.weight": "lm_head.weight"},
+    )
     gemma = architecture == "Gemma2"
     options: dict[str, Any] = {"hidden_activation": "gelu"} if gemma else {"hidden_act": "silu"}
     if gemma:
-        options |= {"query_pre_attn_scalar": shape.head_dim, "layer_types": ["full_attention"] * shape.num_layers}
-        options |= {"attn_logit_softcapping": CAPS.attention_softcap, "final_logit_softcapping": CAPS.output_softcap}
+        options |= {
+            "query_pre_attn_scalar": shape.head_dim,
+            "layer_types": ["full_attention"] * shape.num_layers,
+        }
+        options |= {
+            "attn_logit_softcapping": CAPS.attention_softcap,
+            "final_logit_softcapping": CAPS.output_softcap,
+        }
     other = getattr(transformers, f"{architecture}ForCausalLM")(
         getattr(transformers, f"{architecture}Config")(
             vocab_size=shape.vocab_size,
@@ -106,7 +123,9 @@ def theirs(architecture: str, config: RunConfig, model: Transformer) -> tuple[nn
     for layer in range(shape.num_layers):
         for here, there in ARCHITECTURES[architecture][1].items():
             names[f"blocks.{layer}.{here}.weight"] = f"model.layers.{layer}.{there}.weight"
-    assert set(names) == set(model.roles()) and set(names.values()) == {name for name, _ in other.named_parameters()}
+    assert set(names) == set(model.roles()) and set(names.values()) == {
+        name for name, _ in other.named_parameters()
+    }
     for here, there in names.items():
         path, value = there.removesuffix(".weight"), model.get_parameter(here).detach()
         if model.roles()[here] == "norm_gain":
@@ -124,9 +143,13 @@ def loss(logits: Tensor, batch: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("length", [2, 17, 64])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)], ids=["float64", "float32"])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)], ids=["float64", "float32"]
+)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_logits_and_gradients_equal_those_of_transformers(architecture: str, dtype: torch.dtype, tolerance: float, length: int) -> None:
+def test_logits_and_gradients_equal_those_of_transformers(
+    architecture: str, dtype: torch.dtype, tolerance: float, length: int
+) -> None:
     if architecture == "Gemma2" and dtype == torch.float64:
         pytest.skip("transformers computes Gemma 2's softmax in fp32 whatever the dtype")
     config, model = ours(architecture)
@@ -141,4 +164,6 @@ def test_logits_and_gradients_equal_those_of_transformers(architecture: str, dty
         gradient, wanted = model.get_parameter(here).grad, other.get_parameter(there).grad
         if here == "embedding.weight" and architecture == "Gemma2":
             wanted = wanted / other.model.embed_tokens.embed_scale
-        torch.testing.assert_close(gradient, wanted, rtol=0, atol=tolerance, msg=lambda text, here=here: f"{here}: {text}")
+        torch.testing.assert_close(
+            gradient, wanted, rtol=0, atol=tolerance, msg=lambda text, here=here: f"{here}: {text}"
+        )

@@ -16,8 +16,13 @@ from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
 
 CONF = Path(__file__).parents[1] / "conf"
-MODULES = {path.stem: importlib.import_module(f"lab.model.{path.stem}") for path in Path(lab.model.__path__[0]).glob("[!_]*.py")}
-AXES: dict[str, ModuleType] = {name: module for name, module in sorted(MODULES.items()) if hasattr(module, "VARIANTS")}
+MODULES = {
+    path.stem: importlib.import_module(f"lab.model.{path.stem}")
+    for path in Path(lab.model.__path__[0]).glob("[!_]*.py")
+}
+AXES: dict[str, ModuleType] = {
+    name: module for name, module in sorted(MODULES.items()) if hasattr(module, "VARIANTS")
+}
 PAIRS = [(axis, name) for axis, module in AXES.items() for name in module.VARIANTS]
 
 SHAPE = c.Shape(d_model=32, num_layers=2, num_heads=3, head_dim=8, d_ff=48, vocab_size=257, context_length=24)
@@ -31,7 +36,10 @@ def choice(axis: str, name: str) -> dict[str, Any]:
 
 def tiny(**changes: Any) -> c.RunConfig:
     """The baseline at a tiny shape; a structural axis may be changed by a variant's name."""
-    changes = {key: choice(key, value) if key in AXES and isinstance(value, str) else value for key, value in changes.items()}
+    changes = {
+        key: choice(key, value) if key in AXES and isinstance(value, str) else value
+        for key, value in changes.items()
+    }
     baseline: dict[str, Any] = dict(
         seed=0,
         shape=SHAPE,

@@ -176,7 +176,9 @@ def _stem(path: Path) -> str:
 def _text_files(path: Path, key: str) -> list[Path]:
     """The file, or the readable files directly in the folder, by name. Raises ConfigError."""
     if path.is_dir():
-        found = [p for p in sorted(path.iterdir()) if p.name.endswith(SUFFIXES) and not p.name.startswith(".")]
+        found = [
+            p for p in sorted(path.iterdir()) if p.name.endswith(SUFFIXES) and not p.name.startswith(".")
+        ]
         if not found:
             raise ConfigError(f"{key} = {path}: no file in this folder ends in {', '.join(SUFFIXES)}.")
         return found
@@ -242,7 +244,9 @@ def _hub_reachable() -> bool:
     def ask() -> None:
         endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
         try:
-            urllib.request.urlopen(urllib.request.Request(endpoint, method="HEAD"), timeout=REACH_SECONDS).close()
+            urllib.request.urlopen(
+                urllib.request.Request(endpoint, method="HEAD"), timeout=REACH_SECONDS
+            ).close()
         except urllib.error.HTTPError:
             answered.set()
         except (OSError, http.client.HTTPException):

@@ -46,32 +46,48 @@ def witten_bell(train: np.ndarray, validation: np.ndarray, *, order: int, vocab_
     Both arguments are streams: `<|endoftext|>` before each document and once more at the end.
     """
     train, validation = train.astype(np.int64), validation.astype(np.int64)
-    # The n-gram that ends at each token has an id: the context of the next one. The empty context is 0.
-    context = np.zeros(len(train) - 1, dtype=np.int64)
-    context_of_validation = np.zeros(len(validation) - 1, dtype=np.int64)
-    probability = np.full(len(validation) - 1, 1.0 / vocab_size)
-    nats = np.empty((order, len(validation) - 1))
-    for n in range(order):
-        # A pair (context, next token) is one number, so sorting numbers counts n-grams of any length.
-        inside = context != UNSEEN
-        pairs = context[inside] * vocab_size + train[1:][inside]
-        grams, gram_of_pair, counts = np.unique(pairs, return_inverse=True, return_counts=True)
-        contexts = grams // vocab_size
-        followers = np.bincount(contexts)
-        occurrences = np.bincount(contexts, weights=counts)
+    targets, validation_targets = train[1:], validation[1:]
+    contexts, validation_contexts = np.zeros_like(targets), np.zeros_like(validation_targets)
+    num_contexts = 1
+    probability = np.full(len(validation_targets), 1.0 / vocab_size)
+    nats = np.empty((order, len(validation_targets)))
+    for length in range(order):
+        if length == 1:
+            contexts, validation_contexts, num_contexts = train[:-1], validation[:-1], vocab_size
+        # A context has a number, so an n-gram of any length is one number too: (context, token).
+        inside = contexts != UNSEEN
+        grams, gram_of_target, counts = np.unique(
+            contexts[inside] * vocab_size + targets[inside], return_inverse=True, return_counts=True
+        )
+        occurrences = np.bincount(grams // vocab_size, weights=counts, minlength=num_contexts)
+        followers = np.bincount(grams // vocab_size, minlength=num_contexts)
 
-        gram = _find(grams, context_of_validation, validation[1:], vocab_size)
+        seen = validation_contexts != UNSEEN
+        seen[seen] = followers[validation_contexts[seen]] > 0
+        context = validation_contexts[seen]
+        gram = _find(context * vocab_size + validation_targets[seen], grams)
         count = np.where(gram == UNSEEN, 0, counts[gram])
-        known = context_of_validation
-        known = np.where((known == UNSEEN) | (known >= len(followers)), UNSEEN, known)
-        distinct = np.where(known == UNSEEN, 0, followers[known])
-        total = np.where(known == UNSEEN, 0, occurrences[known]) + distinct
-        seen = total > 0
-        probability[seen] = (count[seen] + distinct[seen] * probability[seen]) / total[seen]
-        nats[n] = -np.log(probability)
-        if n + 1 < order:
-            ids = np.full(len(context), UNSEEN)
-            ids[inside] = gram_of_pair
-            context = _next_context(ids, train, len(grams), first=n == 0)
-            context_of_validation = _next_context(gram, validation, len(grams), first=n == 0)
+        probability[seen] = (count + followers[context] * probability[seen]) / (
+            occurrences[context] + followers[context]
+        )
+        nats[length] = -np.log(probability)
+
+        contexts = _next_contexts(gram_of_target, inside, train)
+        validation_contexts = _next_contexts(gram, seen, validation)
+        num_contexts = len(grams)
     return nats
+
+
+def _find(values: np.ndarray, ascending: np.ndarray) -> np.ndarray:
+    """The index of each value in `ascending`, UNSEEN where it isn't there."""
+    index = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.where(ascending[index] == values, index, UNSEEN)
+
+
+def _next_contexts(gram: np.ndarray, where: np.ndarray, stream: np.ndarray) -> np.ndarray:
+    """The contexts one token longer: what ends at a token precedes the next, unless a document starts between."""
+    ending_here = np.full(len(where), UNSEEN)
+    ending_here[where] = gram
+    contexts = np.concatenate(([UNSEEN], ending_here[:-1]))
+    contexts[stream[:-1] == END_OF_TEXT_ID] = UNSEEN
+    return contexts

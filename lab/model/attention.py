@@ -42,7 +42,9 @@ class Attention(nn.Module):
         self.q_norm = RMSNorm(shape.head_dim, eps=QK_NORM_EPS) if qk_norm else None
         self.k_norm = RMSNorm(shape.head_dim, eps=QK_NORM_EPS) if qk_norm else None
 
-    def forward(self, x: Tensor, position: Position, *, diagnostics: bool) -> tuple[Tensor, dict[str, Tensor]]:
+    def forward(
+        self, x: Tensor, position: Position, *, diagnostics: bool
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """The output, and with `diagnostics` the statistic "attention/logit_max" (see `logit_max`)."""
         q, k, v = (linear(x).unflatten(-1, (self.num_heads, -1)) for linear in (self.q, self.k, self.v))
         if self.q_norm is not None and self.k_norm is not None:
@@ -57,7 +59,9 @@ class Attention(nn.Module):
         return self.out(y.transpose(1, 2).flatten(2)), stats
 
 
-def masked_attention(q: Tensor, k: Tensor, v: Tensor, *, softcap: float | None, bias: Tensor | None) -> Tensor:
+def masked_attention(
+    q: Tensor, k: Tensor, v: Tensor, *, softcap: float | None, bias: Tensor | None
+) -> Tensor:
     """Causal attention with the scores written out; q, k, v and the result are [B, num_heads, T, head_dim]."""
     scores = scaled_scores(q, k)
     if softcap is not None:

@@ -23,7 +23,13 @@ def dropout(x: Tensor, *, rate: float, key: tuple[int, int] | None, site: str) -
 # An operator of its own, for torch.compile can't look into a generator.
 @torch.library.custom_op("lab::dropout_mask", mutates_args=())
 def _mask(
-    shape: Sequence[int], rate: float, seed: int, step: int, site: str, dtype: torch.dtype, device: torch.device
+    shape: Sequence[int],
+    rate: float,
+    seed: int,
+    step: int,
+    site: str,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> Tensor:
     generator = keyed_generator("dropout", seed, step, site, device=device)
     mask = torch.empty(tuple(shape), dtype=dtype, device=device).bernoulli_(1.0 - rate, generator=generator)
@@ -32,6 +38,12 @@ def _mask(
 
 @_mask.register_fake
 def _(
-    shape: Sequence[int], rate: float, seed: int, step: int, site: str, dtype: torch.dtype, device: torch.device
+    shape: Sequence[int],
+    rate: float,
+    seed: int,
+    step: int,
+    site: str,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> Tensor:
     return torch.empty(tuple(shape), dtype=dtype, device=device)

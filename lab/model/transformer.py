@@ -37,7 +37,9 @@ class Block(nn.Module):
     def __init__(self, config: RunConfig, *, layer: int, kernel: Kernel):
         super().__init__()
         shape, stability = config.shape, config.stability
-        placement, placement_parameters = chosen("norm_placement", norm_placement.VARIANTS, config.norm_placement)
+        placement, placement_parameters = chosen(
+            "norm_placement", norm_placement.VARIANTS, config.norm_placement
+        )
         kind, _ = chosen("activation", activation.VARIANTS, config.activation)
         self.layer = layer
         self.attention_placement = placement(partial(build_norm, config), **placement_parameters)
@@ -103,7 +105,9 @@ class Transformer(nn.Module):
         "attention/logit_max/i" (largest |q.k| / sqrt(head_dim) over past pairs, before the soft-cap).
         """
         if tokens.shape[1] > self.context_length:
-            raise ValueError(f"a row of {tokens.shape[1]} tokens is longer than context_length {self.context_length}.")
+            raise ValueError(
+                f"a row of {tokens.shape[1]} tokens is longer than context_length {self.context_length}."
+            )
         drop = partial(dropout, rate=self.dropout_rate, key=dropout_key)
         stats: dict[str, Tensor] = {}
 

@@ -1,9 +1,9 @@
 """The pages of an ablation, rebuilt from its plan and run records alone: report.html, REPORT.md, figures, verdict.json.
 
-    evidence + claims -> verdict    what holds
-    figures                         three pictures, as matplotlib figures
-    page                            the words and tables both pages show
-    html, markdown                  the two forms
+evidence + claims -> verdict    what holds
+figures                         three pictures, as matplotlib figures
+page                            the words and tables both pages show
+html, markdown                  the two forms
 """
 
 from __future__ import annotations

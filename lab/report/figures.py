@@ -6,10 +6,11 @@ an arm has one colour in every figure, a family one line style and marker. Text 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import statistics
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lab import stats
@@ -25,7 +26,7 @@ STYLES, MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 GREY = "#767676"
 SMALL: dict[str, Any] = {"textcoords": "offset points", "color": GREY, "fontsize": 8}
 ALONG = ("axes fraction", "data")
-STYLE = {
+STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -47,36 +48,48 @@ def draw(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, F
     import matplotlib
 
     evidence = gather(plan, records)
-    with matplotlib.rc_context(STYLE):
-        return {
+    with matplotlib.rc_context(STYLE), _any_script():
+        figures = {
             "final": final(plan, evidence),
             "curves": curves(evidence),
             "gradients": gradients(evidence),
         }
+        for figure in figures.values():
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")  # laid out once, not again for each file format
+    return figures
 
 
 def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
     """Final bits per byte against x, and below it the paired difference to the baseline with 95 % t intervals."""
     figure, (level, difference) = _subplots(2, 1, size=(8, 6.4), sharex=True, height_ratios=(1, 1.25))
-    families = sorted({arm.family for arm in evidence.arms})
-    for number, name in enumerate(families):
-        arms = [arm for arm in evidence.family(name) if arm.values]
-        style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
-        nudge = 1.015**number  # keeps intervals of two families at one x apart
-        means = [(arm.x * nudge, statistics.fmean(arm.values.values())) for arm in arms]
-        level.plot(*_columns(means), linestyle=STYLES[number % len(STYLES)], markersize=5, **style)
-        seeds = [(arm.x * nudge, value) for arm in arms for value in arm.values.values()]
-        level.plot(*_columns(seeds), linestyle="", alpha=0.35, markersize=3, **style)
-        if means:
-            level.annotate(name, means[-1], (7, 0), textcoords="offset points", color=style["color"], va="center")
-        paired = [(arm, relative_differences(arm, evidence.baseline)) for arm in arms if not arm.baseline]
-        estimates = [(arm.x * nudge, stats.estimate(sample).times(100)) for arm, sample in paired if sample]
-        for x, estimate in estimates:
-            if estimate.low is not None and estimate.high is not None:
-                reach = [[estimate.mean - estimate.low], [estimate.high - estimate.mean]]
-                difference.errorbar(x, estimate.mean, yerr=reach, capsize=3, linewidth=1.2, **style)
-        points = [(x, estimate.mean) for x, estimate in estimates] + [(arm.x * nudge, 0.0) for arm in arms if arm.baseline]
-        difference.plot(*_columns(sorted(points)), linestyle=STYLES[number % len(STYLES)], markersize=5, **style)
+    numeric = all(arm.x is not None for arm in evidence.arms)
+    where = {arm.name: float(number) if arm.x is None else arm.x for number, arm in enumerate(evidence.arms)}
+    for number, family in enumerate(sorted({arm.family for arm in evidence.arms})):
+        arms = [arm for arm in evidence.family(family) if arm.values]
+        nudge = 1.015**number if numeric else 1.0  # keeps intervals of two families at one x apart
+        style: dict[str, Any] = {
+            "color": COLOURS[number % len(COLOURS)],
+            "marker": MARKERS[number % len(MARKERS)],
+        }
+        line = style | {"markersize": 5, "linestyle": STYLES[number % len(STYLES)] if numeric else ""}
+        points, means = [], []
+        for arm in arms:
+            x, values = where[arm.name] * nudge, list(arm.values.values())
+            means.append((x, statistics.fmean(values)))
+            level.plot([x] * len(values), values, linestyle="", alpha=0.35, markersize=3, **style)
+            paired = relative_differences(arm, evidence.baseline)
+            if paired:
+                estimate = stats.estimate(paired).times(100)
+                points.append((x, estimate.mean))
+                if estimate.low is not None and estimate.high is not None and not arm.baseline:
+                    difference.vlines(x, estimate.low, estimate.high, color=style["color"], linewidth=1.4)
+        level.plot(*_columns(means), **line)
+        difference.plot(*_columns(points), **line)
+        if means and numeric:
+            level.annotate(
+                family, means[-1], (7, 0), textcoords="offset points", color=style["color"], va="center"
+            )
     for name, bpb in _reference_lines(evidence).items():
         level.axhline(bpb, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
         level.annotate(f"{name} {bpb:.2f}", (0.005, bpb), (0, 2), xycoords=ALONG, **SMALL)
@@ -86,11 +99,11 @@ def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
     level.set(title="Final bits per byte (line: mean, dots: seeds)", ylabel="val/bpb")
     title = "Difference to the baseline, paired by seed (mean and 95 % t interval; below 0 is better)"
     difference.set(title=title, ylabel="%", xlabel=plan["x"]["label"])
-    if plan["x"]["log"]:
+    ticks = {where[arm.name]: f"{arm.x:.3g}" if numeric else arm.label for arm in evidence.arms}
+    if numeric and plan["x"]["log"]:
         difference.set_xscale("log", base=2)
-    ticks = sorted({round(arm.x, 2) for arm in evidence.arms})
-    difference.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    difference.minorticks_off()
+        difference.minorticks_off()
+    difference.set_xticks(list(ticks), list(ticks.values()), rotation=30 if len(ticks) > 6 else 0)
     return figure
 
 
@@ -100,10 +113,14 @@ def curves(evidence: Evidence) -> Figure:
     base = {seed: _validation(record) for seed, record in evidence.baseline.records.items()}
     ends = []
     for arm in evidence.arms:
-        runs = {seed: _validation(record) for seed, record in arm.records.items()}
+        runs = {seed: curve for seed, record in arm.records.items() if (curve := _validation(record))}
         _band(level, arm, evidence, runs)
         shared = {
-            seed: {tokens: 100 * (bpb / base[seed][tokens] - 1) for tokens, bpb in run.items() if tokens in base[seed]}
+            seed: {
+                tokens: 100 * (bpb / base[seed][tokens] - 1)
+                for tokens, bpb in run.items()
+                if tokens in base[seed]
+            }
             for seed, run in runs.items()
             if seed in base
         }
@@ -163,9 +180,19 @@ def _save(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
 
     file = io.BytesIO()
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a label may be in any script
+        warnings.filterwarnings(
+            "ignore", message="Glyph .* missing from font"
+        )  # a label may be in any script
         figure.savefig(file, format=kind, dpi=DPI, metadata=metadata)
     return file.getvalue()
+
+
+@contextlib.contextmanager
+def _any_script() -> Iterator[None]:
+    """Draw a box for a character the font lacks, without a warning: labels may be in any script."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
 
 
 def _subplots(rows: int, columns: int, *, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
@@ -195,7 +222,9 @@ def _band(axes: Axes, arm: Arm, evidence: Evidence, runs: dict[int, dict[float, 
         return None
     seeds = [[run[position] for run in runs.values()] for position in positions]
     look = _look(arm, evidence)
-    axes.fill_between(positions, list(map(min, seeds)), list(map(max, seeds)), color=look["color"], alpha=0.15, linewidth=0)
+    axes.fill_between(
+        positions, list(map(min, seeds)), list(map(max, seeds)), color=look["color"], alpha=0.15, linewidth=0
+    )
     means = list(map(statistics.fmean, seeds))
     axes.plot(positions, means, linewidth=1.5, markersize=3.5, **look)
     return positions[-1], means[-1]
@@ -210,7 +239,13 @@ def _label_ends(axes: Axes, ends: list[tuple[Point, Arm]], evidence: Evidence) -
         colour = _look(arm, evidence)["color"]
         arrow = {"arrowstyle": "-", "color": colour, "linewidth": 0.5}
         axes.annotate(
-            arm.label, (x, y), (1.04, floor), textcoords=axes.get_yaxis_transform(), color=colour, va="center", arrowprops=arrow
+            arm.label,
+            (x, y),
+            (1.04, floor),
+            textcoords=axes.get_yaxis_transform(),
+            color=colour,
+            va="center",
+            arrowprops=arrow,
         )
 
 
@@ -222,7 +257,14 @@ def _mark_spikes(axes: Axes, points: list[Point], record: dict[str, Any]) -> Non
         tokens = step * tokens_per_step
         height = value if signal == "grad/norm" else norms.get(tokens)
         if height is not None:
-            axes.plot(tokens, height, color="#B00020", marker="v" if signal == "grad/norm" else "x", markersize=5, zorder=3)
+            axes.plot(
+                tokens,
+                height,
+                color="#B00020",
+                marker="v" if signal == "grad/norm" else "x",
+                markersize=5,
+                zorder=3,
+            )
 
 
 def _validation(record: dict[str, Any]) -> dict[float, float]:

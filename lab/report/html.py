@@ -19,14 +19,20 @@ def render(content: dict[str, Any], pictures: dict[str, bytes]) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
     assets = {name: (FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "report.js")}
     return environment.get_template("template.html").render(
         page=content,
-        pictures={name: f"data:image/svg+xml;base64,{_base64(picture)}" for name, picture in pictures.items()},
+        pictures={
+            name: f"data:image/svg+xml;base64,{_base64(picture)}" for name, picture in pictures.items()
+        },
         style=Markup(assets["report.css"]),
         script=Markup(assets["report.js"]),
-        hashes={name: "sha256-" + _base64(hashlib.sha256(text.encode()).digest()) for name, text in assets.items()},
+        hashes={
+            name: "sha256-" + _base64(hashlib.sha256(text.encode()).digest()) for name, text in assets.items()
+        },
     )
 
 

@@ -12,11 +12,25 @@ def render(content: dict[str, Any]) -> str:
     lines = [f"# {escape(content['title'])}", "", escape(content["question"]), ""]
     lines += [f"{escape(content['source'])}. {escape(content['setting'])}.", "", "## Verdict", ""]
     for claim in content["claims"]:
-        lines += [f"### {escape(claim['id'])}: {escape(claim['outcome'])}", "", escape(claim["statement"]), ""]
+        lines += [
+            f"### {escape(claim['id'])}: {escape(claim['outcome'])}",
+            "",
+            escape(claim["statement"]),
+            "",
+        ]
         lines += [f"**{escape(claim['why'])}.**", ""]
-        lines += _bullets([*claim["details"], f"predicted: {claim['prediction']}", f"source: {claim['source']}"])
+        lines += _bullets(
+            [*claim["details"], f"predicted: {claim['prediction']}", f"source: {claim['source']}"]
+        )
     for name, heading, caption in content["figures"]:
-        lines += [f"## {escape(heading)}", "", f"![{escape(heading)}](figures/{name}.png)", "", escape(caption), ""]
+        lines += [
+            f"## {escape(heading)}",
+            "",
+            f"![{escape(heading)}](figures/{name}.png)",
+            "",
+            escape(caption),
+            "",
+        ]
     arms = content["arms"]
     lines += ["## Arms", "", *_table(arms.header, arms.rows)]
     lines += ["## What confounds this", "", *_bullets([*content["confounds"], *content["failures"]])]
@@ -42,5 +56,9 @@ def _bullets(lines: Sequence[str]) -> list[str]:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    listed = [header, ["---"] * len(header), *([escape(cell) for cell in row] for row in rows)]
+    listed = [
+        [escape(name) for name in header],
+        ["---"] * len(header),
+        *([escape(cell) for cell in row] for row in rows),
+    ]
     return ["| " + " | ".join(row) + " |" for row in listed] + [""]

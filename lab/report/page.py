@@ -5,6 +5,7 @@ Everything is plain text here; each form escapes it in its own way.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,8 @@ from lab.stats import Estimate
 
 CAPTIONS = {
     "final": (
-        "Final bits per byte against the ratio that results from matching",
-        "Top: mean over seeds and the single seeds; broken grey lines are references. Bottom: relative difference to the "
+        "Where the arms end",
+        "Top: final bits per byte, mean over seeds and the single seeds, against the value that results from matching; broken grey lines are references. Bottom: relative difference to the "
         "baseline arm, paired by seed, with its 95 % t interval. Lines join arms of one family and carry no fit.",
     ),
     "curves": (
@@ -65,15 +66,30 @@ def page(plan: dict[str, Any], records: Sequence[dict[str, Any]], found: dict[st
         "failures": _failures(evidence),
         "reading": READING,
         "provenance": _provenance(evidence),
-        "command": f"make sweep-{plan['ablation']} SIZE={plan['size']} DATA={plan['data']} SEEDS={','.join(map(str, plan['seeds']))}",
+        "command": _command(plan),
     }
+
+
+def _command(plan: dict[str, Any]) -> str:
+    """The make command whose plan this is; optional arms aside, which the plan doesn't tell from default ones."""
+    rest = [text for text in plan["overrides"] if text.partition("=")[0] not in ("size", "data")]
+    command = (
+        f"make sweep-{plan['ablation']} SIZE={plan['size']} DATA={plan['data']} SEEDS={len(plan['seeds'])}"
+    )
+    return command + (f" ARGS={shlex.quote(shlex.join(rest))}" if rest else "")
 
 
 def _details(claim: dict[str, Any]) -> list[str]:
     """The lines under a claim's sentence: parts, intervals, and what could have been found."""
-    lines = [f"{part['answer']}: {part['statement']}" for part in claim["parts"] if len(claim["parts"]) > 1]
+    lines = [
+        f"{part['answer']}: {part['statement']}"
+        for part in claim["parts"]
+        if part["statement"] not in claim["why"]
+    ]
     if claim["detectable_percent"] is not None:
-        lines.append(f"these {claim['seeds']} seeds would find a difference of {claim['detectable_percent']:.1f} % in four of five experiments")
+        lines.append(
+            f"these {claim['seeds']} seeds would find a difference of {claim['detectable_percent']:.1f} % in four of five experiments"
+        )
     return lines
 
 
@@ -89,7 +105,7 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
         spikes = {k: _spike_score(arm, k) for k in ("score_k4", "score_k7")}
         cells: list[tuple[str, float | None]] = [
             (entry["label"] + (" (baseline)" if entry["baseline"] else ""), None),
-            (f"{entry['x']:.2f}", entry["x"]),
+            ("" if entry["x"] is None else f"{entry['x']:.2f}", entry["x"]),
             (f"{shape['d_model']}", shape["d_model"]),
             (f"{shape['num_layers']}", shape["num_layers"]),
             (f"{shape['num_heads']} x {shape['head_dim']}", shape["num_heads"] * shape["head_dim"]),
@@ -98,7 +114,10 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
             (f"{counts['parameters']:,}", counts["parameters"]),
             (f"{100 * entry['mismatch']:+.2f} %", entry["mismatch"]),
             (_level(level), level["mean"] if level else None),
-            (Estimate(**difference).times(0.01).percent_text() if difference else "", difference["mean"] if difference else None),
+            (
+                Estimate(**difference).times(0.01).percent_text() if difference else "",
+                difference["mean"] if difference else None,
+            ),
             (", ".join(f"{count} {state}" for state, count in judged["states"].items()), None),
             *((f"{100 * score:.2f} %" if score is not None else "", score) for score in spikes.values()),
         ]
@@ -139,4 +158,7 @@ def _provenance(evidence: Evidence) -> list[tuple[str, str]]:
             for key, value in record["provenance"].items():
                 found.setdefault(key, set()).add(str(value))
     listed = {key: sorted(values) for key, values in found.items()}
-    return [(key, " to ".join(v[:: len(v) - 1]) if len(v) > 2 else ", ".join(v)) for key, v in sorted(listed.items())]
+    return [
+        (key, " to ".join(v[:: len(v) - 1]) if len(v) > 2 else ", ".join(v))
+        for key, v in sorted(listed.items())
+    ]

@@ -1,0 +1,161 @@
+"""Overrides and configuration: what is refused, with which fix, and that nothing is guessed."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lab.compose import CONF, Override, checked, compose, expand, groups, leaves, variants
+from lab.config import Config, ConfigError, build, identity
+from lab.train.schedule import SCHEDULES
+
+REFUSED = [
+    ("heads=7", "heads.value = 7 (command line): does not divide d_model 96. Use 4 or 6 or 8"),
+    ("size.d_model=0", "size.d_model = 0 (command line): must be greater than 0"),
+    ("size.num_layers=0", "size.num_layers = 0 (command line): must be greater than 0"),
+    ("heads.head_dim=3", "head size 3 is odd; rotary positions need an even one"),
+    ("regularization.dropout=1.5", "must be at least 0 and below 1"),
+    ("activation=gleu", 'unknown activation "gleu". Did you mean "glu"?'),
+    ("init.embedding_std=0", "all embeddings would start equal to zero"),
+    ("optimizer.lr=nan", "must be a finite number"),
+    ("optimizer.lr=inf", "must be a finite number"),
+    ("optimizer.lr=0", "must be greater than 0"),
+    ("optimizer.lr=-1e-3", "must be greater than 0"),
+    ("optimizer.lr=1e-3x", "optimizer.lr = 1e-3x (command line): needs a number"),
+    ("optimizer.beta2=1.0", "must be at least 0 and below 1"),
+    ("regularization.weight_decay=-0.1", "must be 0 or more"),
+    ("schedule.warmup_fraction=1", "the peak would never be reached"),
+    ("schedule.final_fraction=2", "must be between 0 and 1 of the peak"),
+    ("optimizer.grad_clip=0", "would remove every gradient. Write null to switch clipping off"),
+    ("stability.z_loss=-1e-4", "must be 0 or more"),
+    ("optimizer=adamw8", 'unknown optimizer "adamw8". Did you mean "adamw"?'),
+    ("batch.tokens_per_step=1000", "is not a multiple of the context length 256. Nearest: 1024"),
+    ("batch.micro_rows=3", "does not divide the 4 rows of a step"),
+    ("budget.amount=10", "is less than one batch of 1024 tokens"),
+    ("budget=bytes", "budget.amount: must be given"),
+    ("evaluation.points=0", "must be greater than 0"),
+    ("data.validation_fraction=1.0", "both splits need documents"),
+    ("vocab.value=100", "needs 257"),
+    ("optimizer.learning_rat=1e-3", 'unknown key. Did you mean "'),
+    ("+optimizer.lrr=1e-3", '"+" cannot add keys. Did you mean "optimizer.lr"?'),
+    ("+model.typo=1", '"+" cannot add keys'),
+    ("++norm.eps=1", '"+" cannot add keys'),
+    ("~norm", '"~" cannot remove keys'),
+    ("seed=null", "seed = null (command line): needs a whole number"),
+    ("heads.value=None", "needs a whole number. Write null for none"),
+    ("seed=-1", "from 0 to 4294967295"),
+    ("seed=1.5", "needs a whole number"),
+    ("seed=true", "needs a whole number"),
+    ("precision.compile=2", "write true or false"),
+    ("precision.compile=maybe", "write true or false"),
+    ("optimizer.lr=1e-3,1e-4", "makes a sweep. Use lab train -m"),
+    ("optimizer.lr=[1e-3,1e-4]", "needs a number"),
+    ("norm._target_=os.system", "could call arbitrary code"),
+    ("hydra.callbacks.x._target_=os.system", "could call arbitrary code"),
+    ("hydra/launcher=joblib", "this part of Hydra cannot be changed here"),
+    ("hydra.run.dir=/tmp", "this part of Hydra cannot be changed here"),
+    ("norm.epps=1e-5", 'norm=rmsnorm has no parameter epps. Did you mean "eps"?'),
+    ("norm.name=layernorm", "has no parameter name"),
+    ("norm", "not an override. Write norm=VALUE"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("override", "message"), REFUSED, ids=[o for o, _ in REFUSED])
+def test_bad_input_names_the_key_and_the_fix(override, message):
+    with pytest.raises(ConfigError) as error:
+        compose([Override(override)])
+    assert message in str(error.value)
+
+
+def test_all_problems_are_named_at_once():
+    bad = ["optimizer.lr=abc", "norm=rmsnrom", "heads=7", "+model.typo=1"]
+    with pytest.raises(ConfigError) as error:
+        compose([Override(text, "ablations/x.yaml") for text in bad])
+    assert len(error.value.problems) == 4
+    assert all("(ablations/x.yaml)" in problem for problem in error.value.problems)
+
+
+def test_a_secret_is_refused_and_not_repeated():
+    with pytest.raises(ConfigError) as error:
+        compose([Override("tracker.project=hf_abcdefghijklmnopqrstuvwx")])
+    assert "looks like a secret" in str(error.value) and "hf_abc" not in str(error.value)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(leaves())), st.data())
+def test_every_misspelt_key_is_refused(key, data):
+    at = data.draw(st.integers(0, len(key) - 1))
+    misspelt = data.draw(st.sampled_from([key[:at] + key[at + 1 :], key[:at] + "q" + key[at:], key.upper()]))
+    if misspelt in leaves() or misspelt in groups() or not misspelt or misspelt.endswith("."):
+        return
+    assert checked([Override(f"{misspelt}=1")])[2] != []
+
+
+def test_numbers_and_option_names_mean_one_value():
+    assert compose([Override("ffn_ratio=8")]) == compose([Override("ffn_ratio=x8")])
+    assert compose([Override("vocab=2048")]) == compose([Override("vocab=bpe_2048")])
+    assert compose([Override("heads=6")]).heads.value == 6
+
+
+def test_stability_tricks_combine_and_leave_the_rest_neutral():
+    stability = compose([Override("stability=[z_loss,qk_norm]")]).stability
+    assert (stability.z_loss, stability.qk_norm) == (1e-4, True)
+    assert (stability.attention_softcap, stability.output_softcap) == (None, None)
+    assert compose([Override("stability=z_loss")]).stability.z_loss == 1e-4
+
+
+def test_the_baseline_is_the_course_model():
+    config = compose([Override("size=nano"), Override("precision=fp32")])
+    names = [c["name"] for c in (config.norm_placement, config.norm, config.activation, config.position)]
+    assert names == ["pre", "rmsnorm", "swiglu", "rope"]
+    assert config.norm["eps"] == 1e-5 and config.position["theta"] == 10_000
+    o = config.optimizer
+    assert (o.name, o.beta1, o.beta2, o.eps, o.grad_clip) == ("adamw", 0.9, 0.95, 1e-8, 1.0)
+    assert config.regularization.weight_decay == 0.1 and config.regularization.dropout == 0
+    assert (config.schedule.name, config.schedule.warmup_fraction, config.schedule.final_fraction) == ("cosine", 0.05, 0.1)
+    assert not config.embedding.tied
+
+
+def test_every_option_of_every_group_composes():
+    values = {"budget=bytes": "budget.amount=1e6", "budget=flops": "budget.amount=1e15"}
+    for group, options in groups().items():
+        for name in options:
+            text = f"{group}={name}"
+            extra = [Override(values[text])] if text in values else []
+            assert isinstance(compose([Override(text), *extra]), Config), text
+
+
+def test_named_choices_exist_in_code_and_yaml_alike():
+    assert sorted(SCHEDULES) == list(groups()["schedule"])
+
+
+def test_every_variant_of_an_axis_says_what_it_is():
+    assert [f"{v.group}={v.name}" for v in variants() if not v.what] == []
+
+
+def test_multirun_expands_as_hydra_does():
+    assert expand(["seed=0,1", "norm=glob(*)", "ffn_ratio=2"]) == [
+        [f"seed={seed}", f"norm={norm}", "ffn_ratio=2"] for seed in (0, 1) for norm in ("layernorm", "none", "rmsnorm")
+    ]
+    assert expand(["seed=range(1,4)"]) == [["seed=1"], ["seed=2"], ["seed=3"]]
+    with pytest.raises(ConfigError, match="search space is empty"):
+        expand(["seed=range(3,3)"])
+
+
+def test_unknown_keys_in_stored_configurations_are_refused():
+    problems: list[str] = []
+    assert build(Config, {"sed": 1}, problems=problems) is None
+    assert 'sed: unknown key. Did you mean "seed"?' in problems
+
+
+def test_no_yaml_of_the_tree_can_call_code():
+    for path in Path(CONF).rglob("*.yaml"):
+        assert "_target_" not in path.read_text(), path
+    assert "hydra" not in {p.name for p in CONF.iterdir()}
+
+
+def test_neutral_values_leave_the_identity():
+    from tests.tiny_model import tiny
+
+    assert identity(tiny())["stability"] == {}

@@ -1,0 +1,191 @@
+"""The report: complete, repeatable, and inert whatever text it shows."""
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+
+from lab import report
+from lab.claims import verdict
+from lab.report import markdown
+from lab.report.page import page
+from tests.synthetic_sweep import BASIN, sweep
+
+HOSTILE = (
+    "</td></table><script>alert(1)</script>",
+    "\"><img src=x onerror='alert(1)'>",
+    "<!-- -->]]></svg><style>*{display:none}</style>",
+    "{{ 7 * 7 }} {% include 'x' %} $\\frac{1$ _hidden",
+    "javascript:alert(1) [x](http://example.org) | `code` \u2028 \U0001f4a5",
+)
+VALUES = {
+    "gated_x2.7": [1.42, 1.40, 1.43],
+    "gated_x1": [1.44, 1.42, 1.44],
+    "plain_x1": [1.46, 1.44, 1.47],
+    "plain_x4": [1.45, 1.44, 1.46],
+    "plain_x8": [1.47, 1.46, "diverged"],
+    "plain_x32": [1.60, None, "failed"],
+}
+
+
+class Tree(HTMLParser):
+    """Tags and attribute names in order, with the text of title, list items and cells."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.sources, self.text = [], [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, *(name for name, _ in attrs)))
+        self.sources += [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag):
+        self.tags.append(("/", tag))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    return report.write(*sweep(VALUES), folder)
+
+
+def test_all_files_stand(written):
+    names = {str(p.relative_to(written.parent)) for p in written.parent.rglob("*") if p.is_file()}
+    pictures = {f"figures/{name}.png" for name in ("final", "curves", "gradients")}
+    assert names == {"report.html", "REPORT.md", "verdict.json"} | pictures
+    for name in pictures:
+        assert (written.parent / name).read_bytes().startswith(b"\x89PNG")
+        assert f"({name})" in (written.parent / "REPORT.md").read_text()
+
+
+def test_page_holds_everything_and_loads_nothing(written):
+    shown = Tree(written.read_text())
+    assert len(shown.sources) == 3 and all(s.startswith("data:image/svg+xml;base64,") for s in shown.sources)
+    for part in (
+        BASIN["statement"],
+        "inconclusive",
+        "make sweep-ffn-ratio SIZE=nano DATA=stories SEEDS=3",
+        "Some CPU",
+        "0123abc",
+    ):
+        assert part in shown.text
+    for result in (
+        "2 finished",
+        "1 diverged",
+        "the loss was not finite",
+        "plain 32x is incomplete (seed 1 pending, seed 2 failed)",
+    ):
+        assert result in shown.text
+
+
+def test_script_and_style_are_allowed_by_their_hash(written):
+    text = written.read_text()
+    for tag in ("script", "style"):
+        (body,) = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.S)
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in unescape(text)
+    assert "default-src 'none'" in text and " style=" not in text and " onclick=" not in text
+
+
+def test_same_input_same_bytes(written, tmp_path):
+    again = report.write(*sweep(VALUES), tmp_path)
+    for name in ("report.html", "REPORT.md", "verdict.json"):
+        assert (again.parent / name).read_bytes() == (written.parent / name).read_bytes()
+
+
+def test_verdict_is_strict_json(written):
+    def refuse(name):
+        raise AssertionError(name)
+
+    found = json.loads((written.parent / "verdict.json").read_text(), parse_constant=refuse)
+    assert [claim["outcome"] for claim in found["claims"]] == ["inconclusive"]
+
+
+def test_hostile_text_changes_no_element(written, tmp_path):
+    plan, records = sweep(VALUES)
+    for number, arm in enumerate(plan["arms"]):
+        arm["label"] = HOSTILE[number % len(HOSTILE)]
+    for number, key in enumerate(("title", "question", "source", "data")):
+        plan[key] = HOSTILE[number]
+    plan["notes"], plan["x"]["label"] = [HOSTILE[0]], HOSTILE[1]
+    plan["reference_lines"] = [{"label": HOSTILE[2], "bpb": 1.15}]
+    plan["claims"] = [
+        {**BASIN, "statement": HOSTILE[0], "source": HOSTILE[1], "id": HOSTILE[2], "prediction": HOSTILE[3]}
+    ]
+    for run in records:
+        run["provenance"]["device"] = HOSTILE[1]
+        if run["state"] == "failed":
+            run["summary"]["reason"] = HOSTILE[0]
+    hostile = report.write(plan, records, tmp_path)
+    harmless, shown = Tree(written.read_text()), Tree(hostile.read_text())
+    assert shown.tags == harmless.tags
+    assert HOSTILE[0] in shown.text and "{{ 7 * 7 }}" in shown.text
+    assert markdown_tags(tmp_path) == markdown_tags(written.parent)
+
+
+def markdown_tags(folder):
+    """The element tree of REPORT.md as a CommonMark renderer that lets HTML through shows it."""
+    from markdown_it import MarkdownIt
+
+    return Tree(
+        MarkdownIt("commonmark", {"html": True}).enable("table").render((folder / "REPORT.md").read_text())
+    ).tags
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a_b*c", r"a\_b\*c"),
+        ("<b>&", "&lt;b&gt;&amp;"),
+        ("a|b\nc", r"a\|b c"),
+        ("[x](http://y)", r"\[x\](http&#58;//y)"),
+    ],
+)
+def test_markdown_escape(text, shown):
+    assert markdown.escape(text) == shown
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"plain_x4": [1.5], "plain_x8": [1.6]},
+        {"plain_x4": [None, None], "plain_x8": [None, None]},
+        {"plain_x4": ["failed", "lost"], "plain_x8": [1.5, 1.5]},
+    ],
+    ids=["one seed", "nothing ran", "baseline lost"],
+)
+def test_writes_whatever_there_is(values, tmp_path):
+    assert report.write(*sweep(values), tmp_path).exists()
+
+
+def test_axis_without_numbers(tmp_path):
+    plan, records = sweep({"pre_x1": [1.5, 1.5], "post_x2": [1.6, 1.6]}, claims=[])
+    for arm in plan["arms"]:
+        arm["x"] = None
+    plan["x"]["numeric"] = False
+    assert "post 2x" in report.write(plan, records, tmp_path).read_text()
+
+
+def test_other_overrides_stand_in_the_command():
+    plan, records = sweep({"plain_x4": [1.5, 1.6]}, claims=[])
+    plan["overrides"] = ["size=nano", "data=stories", "optimizer.lr=0.01"]
+    assert page(plan, records, verdict(plan, records))["command"].endswith("SEEDS=2 ARGS=optimizer.lr=0.01")
+
+
+def test_importing_the_room_loads_no_heavy_library():
+    heavy = "{'torch', 'scipy', 'matplotlib', 'jinja2'} & set(sys.modules)"
+    code = f"import sys; import lab.report, lab.claims; print({heavy})"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "set()\n"
+    )

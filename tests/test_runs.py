@@ -1,0 +1,134 @@
+"""Identity and the run store: what names a run, and that no crash or reader loses or mixes anything."""
+
+import dataclasses
+import json
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from lab.runs import RunStore, dumps, run_id, write_atomic
+from tests.tiny_run import DATA, tiny_run
+
+MANIFEST = {"group": "g", "job_type": "a", "tags": [], "counts": {"parameters": 1}, "provenance": {"torch": "2"}}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RunStore(tmp_path / "runs")
+
+
+def started(store):
+    store.create("r1", tiny_run(), MANIFEST)
+    return "r1"
+
+
+def step(n, loss=1.0):
+    return {"kind": "step", "step": n, "tokens": n * 10, "train/loss": loss, "grad/norm": 1.0, "seconds": 0.1}
+
+
+def test_identity_ignores_paths_and_neutral_values_and_nothing_else():
+    base = tiny_run(data_fingerprint="f", steps=3)
+    assert run_id(base) == run_id(tiny_run(data_fingerprint="f", steps=3, data=dataclasses.replace(DATA, path="/elsewhere")))
+    others = [
+        tiny_run(data_fingerprint="g", steps=3),
+        tiny_run(data_fingerprint="f", steps=4),
+        tiny_run(data_fingerprint="f", steps=3, seed=1),
+        tiny_run(data_fingerprint="f", steps=3, norm="layernorm"),
+        tiny_run(data_fingerprint="f", steps=3, stability=dataclasses.replace(base.stability, z_loss=1e-4)),
+    ]
+    assert len({run_id(c) for c in [base, *others]}) == 6
+
+
+def test_numbers_that_are_not_finite_become_null():
+    assert json.loads(dumps({"a": float("nan"), "b": [float("inf"), 1.5]})) == {"a": None, "b": [None, 1.5]}
+
+
+def test_a_torn_line_and_steps_after_the_checkpoint_are_cut(store):
+    run = started(store)
+    log = store.open_metrics(run, after=0)
+    log.write([step(1), step(2), step(3)])
+    log.close()
+    path = store.folder(run) / "metrics.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"kind": "step", "st')
+    assert [line["step"] for line in store.metrics(run)] == [1, 2, 3]
+    store.open_metrics(run, after=2).close()
+    assert path.read_text().count("\n") == 2 and [line["step"] for line in store.metrics(run)] == [1, 2]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 3])
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(store, cut, capsys):
+    run = started(store)
+    store.save_checkpoint(run, 10, b"old")
+    store.save_checkpoint(run, 20, b"newer")
+    path = store.folder(run) / "checkpoint/20.pt"
+    path.write_bytes([b"newe", b"", b"nexer", b"newer!"][cut])
+    assert store.load_checkpoint(run) == (10, b"old")
+    assert "checkpoint 20 of run r1 is damaged" in capsys.readouterr().err
+
+
+def test_content_without_a_commit_record_is_no_checkpoint(store):
+    run = started(store)
+    store.save_checkpoint(run, 10, b"old")
+    write_atomic(store.folder(run) / "checkpoint/20.pt", b"newer")
+    assert store.load_checkpoint(run) == (10, b"old")
+
+
+def test_checkpoints_are_kept_by_step_not_by_name(store):
+    run = started(store)
+    for at in (9000, 10000, 11000):
+        store.save_checkpoint(run, at, b"x")
+    assert store._checkpoints(run) == [10000, 11000]
+
+
+def _hold(root, holding, release):
+    with RunStore(root).lease("r1") as held:
+        assert held
+        holding.set()
+        release.wait(30)
+
+
+def test_states_and_the_lease(store):
+    assert store.state("r1") == "pending"
+    run = started(store)
+    assert store.state(run) == "pending"
+    context = multiprocessing.get_context("spawn")
+    holding, release = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(store.root, holding, release))
+    other.start()
+    assert holding.wait(60)
+    assert store.state(run) == "running"
+    with store.lease(run) as held:
+        assert not held
+    other.kill()
+    other.join()
+    store.open_metrics(run, after=0).close()
+    assert store.state(run) == "lost"
+    with store.lease(run) as held:
+        assert held
+    store.fail(run, "Traceback ...", reason="ValueError: no")
+    assert store.state(run) == "failed" and (store.folder(run) / "error.txt").read_text() == "Traceback ..."
+    store.reopen(run)
+    assert store.state(run) == "lost"
+
+
+def test_a_record_is_small_and_keeps_the_largest_spikes(store):
+    run = started(store)
+    log = store.open_metrics(run, after=0)
+    log.write([step(n, loss=1 / 3 + n) for n in range(1, 5001)])
+    log.write([{"kind": "spike", "step": n, "tokens": n, "signal": "grad/norm", "value": 1.0, "score": float(n)} for n in range(1, 31)])
+    log.close()
+    store.finish(run, {"state": "finished", "reason": None})
+    record = store.record(run)
+    assert len(dumps(record).encode()) < 8192
+    assert [s[0] for s in record["curves"]["spikes"]] == list(range(11, 31))
+    assert {11, 30} <= {point[0] for point in record["curves"]["train"]}
+    assert (record["curves"]["train"][0][0], record["curves"]["train"][-1][0]) == (1, 5000)
+
+
+def test_nothing_temporary_is_left_behind(store):
+    run = started(store)
+    (store.folder(run) / ".summary.json.99.tmp").write_text("dead")
+    with store.lease(run):
+        pass
+    assert [p.name for p in Path(store.folder(run)).iterdir() if p.name.endswith(".tmp")] == []
