@@ -77,7 +77,9 @@ def shape(config: Config, *, d_model: int | None = None, num_layers: int | None 
     head_dim = heads.head_dim or (d_model // heads.value if heads.value else size.head_dim)
     num_heads = heads.value or d_model // head_dim
     if heads.head_dim is None and num_heads * head_dim != d_model:
-        raise ConfigError(f"heads.value = {num_heads}: does not divide d_model {d_model}. Set heads.head_dim.")
+        raise ConfigError(
+            f"heads.value = {num_heads}: does not divide d_model {d_model}. Set heads.head_dim."
+        )
     d_ff = max(1, round(ratio(config) * d_model))
     return Shape(d_model, num_layers, num_heads, head_dim, d_ff, config.vocab.value, size.context_length)
 
@@ -95,9 +97,16 @@ def resolve(config: Config, corpus: Corpus, *, shape_: Shape | None = None) -> R
     """Every rule of `config` resolved: shape (or the matched one given), rows, and steps from the budget. Raises ConfigError."""
     resolved = shape_ or shape(config)
     rows = config.batch.tokens_per_step // config.size.context_length
-    values: dict[str, Any] = {f.name: getattr(config, f.name) for f in dataclasses.fields(RunConfig) if hasattr(config, f.name)}
+    values: dict[str, Any] = {
+        f.name: getattr(config, f.name) for f in dataclasses.fields(RunConfig) if hasattr(config, f.name)
+    }
     run = RunConfig(
-        **values, shape=resolved, steps=1, rows=rows, micro_rows=config.batch.micro_rows or rows, data_fingerprint=corpus.fingerprint
+        **values,
+        shape=resolved,
+        steps=1,
+        rows=rows,
+        micro_rows=config.batch.micro_rows or rows,
+        data_fingerprint=corpus.fingerprint,
     )
     tokens = {
         "tokens": lambda: config.budget.amount,
@@ -106,7 +115,9 @@ def resolve(config: Config, corpus: Corpus, *, shape_: Shape | None = None) -> R
     }[config.budget.unit]()
     steps = round(tokens / config.batch.tokens_per_step)
     if steps < 1:
-        raise ConfigError(f"budget.amount = {config.budget.amount:g} {config.budget.unit}: less than one step of {config.batch.tokens_per_step} tokens.")
+        raise ConfigError(
+            f"budget.amount = {config.budget.amount:g} {config.budget.unit}: less than one step of {config.batch.tokens_per_step} tokens."
+        )
     return dataclasses.replace(run, steps=steps)
 
 
@@ -134,10 +145,14 @@ def match(config: Config, run: RunConfig, *, hold: str, target: int, solve: str)
 
 def _solve_d_ff(run: RunConfig, hold: str, target: int) -> Shape:
     def held(d_ff: int) -> int:
-        return int(getattr(counts(dataclasses.replace(run, shape=dataclasses.replace(run.shape, d_ff=d_ff))), hold))
+        return int(
+            getattr(counts(dataclasses.replace(run, shape=dataclasses.replace(run.shape, d_ff=d_ff))), hold)
+        )
 
     one, two = held(1), held(2)
     d_ff = round(1 + (target - one) / (two - one))  # every count is linear in d_ff
     if d_ff < 1:
-        raise ConfigError(f"d_model = {run.shape.d_model}: {one} {hold} without a feed-forward layer, above the {target} to match.")
+        raise ConfigError(
+            f"d_model = {run.shape.d_model}: {one} {hold} without a feed-forward layer, above the {target} to match."
+        )
     return dataclasses.replace(run.shape, d_ff=d_ff)

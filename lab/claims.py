@@ -186,7 +186,7 @@ def _arms(claim: dict[str, Any], evidence: Evidence) -> list[Arm]:
         }
     absent = sorted(wanted - {arm.name for arm in evidence.arms})
     if absent:
-        raise NotRun(f"the plan has no arm {', '.join(absent)}")
+        raise NotRun(f"the plan has no arm {', '.join(absent)}; optional arms join by --with NAME")
     arms = [evidence.arm(name) for name in sorted(wanted)]
     if not any(arm.values or arm.diverged for arm in arms):
         raise NotRun("none of its runs has a result yet")

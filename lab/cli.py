@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(os.environ.get("LAB_RESULTS", ROOT / "results"))
 CACHE = Path(os.environ.get("LAB_CACHE", ROOT / ".cache"))
 STOPPED = 130
+RESULT_STATES = frozenset({"finished", "diverged", "pruned"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,7 +55,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="lab", description="Fair, cheap, never-lost ablations of small language models.", allow_abbrev=False)
+    parser = _Parser(
+        prog="lab",
+        description="Fair, cheap, never-lost ablations of small language models.",
+        allow_abbrev=False,
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     for name, (run, help_, describe) in COMMANDS.items():
         sub = commands.add_parser(name, help=help_, description=help_, allow_abbrev=False)
@@ -64,25 +69,60 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _overrides(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="Hydra overrides, such as norm=layernorm optimizer.lr=1e-3")
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="Hydra overrides, such as norm=layernorm optimizer.lr=1e-3",
+    )
 
 
 def _train_arguments(parser: argparse.ArgumentParser) -> None:
     _overrides(parser)
-    parser.add_argument("-m", "--multirun", action="store_true", help="expand sweeps such as ffn_ratio=1,2,4 seed=0,1")
+    parser.add_argument(
+        "-m", "--multirun", action="store_true", help="expand sweeps such as ffn_ratio=1,2,4 seed=0,1"
+    )
     parser.add_argument("--cfg", "-c", choices=("job",), help="print the composed configuration and stop")
-    parser.add_argument("--info", "-i", nargs="?", const="all", help="Hydra's account of the composition: defaults, defaults-tree, searchpath")
-    parser.add_argument("--shell-completion", "-sc", metavar="install=SHELL", help="Hydra's tab completion for bash, zsh or fish")
+    parser.add_argument(
+        "--info",
+        "-i",
+        nargs="?",
+        const="all",
+        help="Hydra's account of the composition: defaults, defaults-tree, searchpath",
+    )
+    parser.add_argument(
+        "--shell-completion",
+        "-sc",
+        metavar="install=SHELL",
+        help="Hydra's tab completion for bash, zsh or fish",
+    )
     _json(parser)
 
 
 def _sweep_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="an ablation: " + ", ".join(sorted(p.stem for p in (ROOT / "ablations").glob("*.yaml"))))
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="an ablation: " + ", ".join(sorted(p.stem for p in (ROOT / "ablations").glob("*.yaml"))),
+    )
     _overrides(parser)
-    parser.add_argument("--plan", action="store_true", help="print arms, counts, mismatch and time; start nothing")
-    parser.add_argument("--seeds", type=_at_least_one, metavar="N", help="paired seeds 0 ... N-1 of every arm")
-    parser.add_argument("--with", dest="extra_arms", action="append", default=[], metavar="ARM", help="add an optional arm of the ablation")
-    parser.add_argument("--match", choices=("none",), help="keep each arm's own width instead of matching parameters")
+    parser.add_argument(
+        "--plan", action="store_true", help="print arms, counts, mismatch and time; start nothing"
+    )
+    parser.add_argument(
+        "--seeds", type=_at_least_one, metavar="N", help="paired seeds 0 ... N-1 of every arm"
+    )
+    parser.add_argument(
+        "--with",
+        dest="extra_arms",
+        action="append",
+        default=[],
+        metavar="ARM",
+        help="add an optional arm of the ablation",
+    )
+    parser.add_argument(
+        "--match", choices=("none",), help="keep each arm's own width instead of matching parameters"
+    )
     parser.add_argument("--retry", action="store_true", help="train failed runs again")
     _json(parser)
 
@@ -113,9 +153,11 @@ def train(options: argparse.Namespace, overrides: list[str]) -> int:
     with preparing() as show:
         plan = make_single(points, results=RESULTS, cache=CACHE, progress=show)
     states = _execute(plan, quiet=options.json)
-    rows = [_run_row(run_id, group="train") for run_id in plan.jobs]
+    rows = [
+        _run_row(run_id, group="train", arm=job["manifest"]["job_type"]) for run_id, job in plan.jobs.items()
+    ]
     _print(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "tokens", "val/bpb"))
-    return 0 if set(states.values()) == {"finished"} else 1
+    return 0 if set(states.values()) <= RESULT_STATES else 1
 
 
 def _hydra(options: argparse.Namespace, overrides: list[str]) -> int:
@@ -154,44 +196,64 @@ def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
         for run_id in plan.jobs:
             if _store().state(run_id) == "failed":
                 _store().reopen(run_id)
-    print(f"{options.name}: {len(plan.record['arms'])} arms x {len(plan.record['seeds'])} seeds, {plan.record['setting']}", file=sys.stderr)
+    print(
+        f"{options.name}: {len(plan.record['arms'])} arms x {len(plan.record['seeds'])} seeds, {plan.record['setting']}",
+        file=sys.stderr,
+    )
     states = _execute(plan, quiet=options.json)
     page = _report(plan.record, plan.folder)
-    rows = [_run_row(run_id, group=options.name) for run_id in plan.jobs]
+    rows = [
+        _run_row(run_id, group=options.name, arm=job["manifest"]["job_type"])
+        for run_id, job in plan.jobs.items()
+    ]
     if options.json:
         _print(rows, as_json=True, columns=())
     else:
         _print_outcomes(plan.folder)
         print(f"report: {_shown(page)}")
-    failed = sorted(run_id for run_id, state in states.items() if state not in ("finished", "diverged", "pruned"))
+    failed = sorted(run_id for run_id, state in states.items() if state not in RESULT_STATES)
     if failed:
         reasons = {str(_store().read(i, "summary.json")["reason"]) for i in failed if states[i] == "failed"}
-        print(f"error: {len(failed)} of {len(states)} runs have no result: {'; '.join(sorted(reasons))}. --retry runs them again.", file=sys.stderr)
+        print(
+            f"error: {len(failed)} of {len(states)} runs have no result: {'; '.join(sorted(reasons))}. --retry runs them again.",
+            file=sys.stderr,
+        )
     return 1 if failed else 0
 
 
 def status(options: argparse.Namespace, overrides: list[str]) -> int:
     planned = {
-        run_id: (plan["ablation"], arm["name"], int(seed), plan["setting"])
-        for plan in _plans() for arm in plan["arms"] for seed, run_id in arm["runs"].items()
+        run_id: (plan["ablation"], arm["name"]) for plan in _plans() for arm in plan["arms"] for run_id in arm["runs"].values()
     }  # fmt: skip
-    rows = [_run_row(run_id, group=planned.get(run_id, ("train",))[0]) for run_id in {*_store().ids(), *planned}]
+    known = planned | {run_id: ("train", None) for run_id in _store().ids() if run_id not in planned}
+    rows = [_run_row(run_id, group=group, arm=arm) for run_id, (group, arm) in known.items()]
     rows.sort(key=lambda row: (row["ablation"], row["arm"] or "", row["seed"] or 0))
-    _print(rows, as_json=options.json, columns=("id", "state", "ablation", "arm", "seed", "tokens", "val/bpb"))
+    _print(
+        rows, as_json=options.json, columns=("id", "state", "ablation", "arm", "seed", "tokens", "val/bpb")
+    )
     return 0
 
 
 def report(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.publish import published
 
-    pages = [_report(plan, RESULTS / "sweeps" / plan["ablation"] / plan["setting"]) for plan in _plans(options.name)]
+    pages = [
+        _report(plan, RESULTS / "sweeps" / plan["ablation"] / plan["setting"])
+        for plan in _plans(options.name)
+    ]
     if not pages:
         from lab.report import write
 
         pages = [write(plan, records, folder) for plan, records, folder in published(RESULTS, options.name)]
     if not pages:
-        raise ConfigError(f"{options.name}: no sweep of it has run here. Start one with make sweep-{options.name}.")
-    _print([{"id": str(_shown(page)), "state": "written"} for page in pages], as_json=options.json, columns=("id",))
+        raise ConfigError(
+            f"{options.name}: no sweep of it has run here. Start one with make sweep-{options.name}."
+        )
+    _print(
+        [{"id": str(_shown(page)), "state": "written"} for page in pages],
+        as_json=options.json,
+        columns=("id",),
+    )
     return 0
 
 
@@ -200,16 +262,25 @@ def publish(options: argparse.Namespace, overrides: list[str]) -> int:
 
     plans = list(_plans(options.name))
     if not plans:
-        raise ConfigError(f"{options.name}: no sweep of it has run here. Start one with make sweep-{options.name}.")
+        raise ConfigError(
+            f"{options.name}: no sweep of it has run here. Start one with make sweep-{options.name}."
+        )
     folders = [publishing.publish(plan, _store(), RESULTS) for plan in plans]
-    _print([{"id": str(_shown(folder)), "state": "published"} for folder in folders], as_json=options.json, columns=("id", "state"))
+    _print(
+        [{"id": str(_shown(folder)), "state": "published"} for folder in folders],
+        as_json=options.json,
+        columns=("id", "state"),
+    )
     return 0
 
 
 def axes(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.compose import variants
 
-    rows = [{"id": f"{v.group}={v.name}", "state": "default" if v.default else "available", "what": v.what} for v in variants()]
+    rows = [
+        {"id": f"{v.group}={v.name}", "state": "default" if v.default else "available", "what": v.what}
+        for v in variants()
+    ]
     _print(rows, as_json=options.json, columns=("id", "state", "what"))
     return 0
 
@@ -229,7 +300,11 @@ COMMANDS: dict[str, Any] = {
     "sweep": (sweep, "run an ablation and write its report; the same command continues it", _sweep_arguments),
     "status": (status, "list every run and its state", _json),
     "report": (report, "rebuild an ablation's reports from its runs or its published lines", _name_argument),
-    "publish": (publish, "write an ablation's runs, verdict and report under results/ for a commit", _name_argument),
+    "publish": (
+        publish,
+        "write an ablation's runs, verdict and report under results/ for a commit",
+        _name_argument,
+    ),
     "axes": (axes, "list the design axes, their variants and sources", _json),
     "sync": (sync, "send to W&B what it is missing", lambda parser: (_overrides(parser), _json(parser))),
 }
@@ -242,7 +317,10 @@ def _store() -> Any:
 
 
 def _plans(name: str | None = None) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted((RESULTS / "sweeps").glob(f"{name or '*'}/*/plan.json"))]
+    return [
+        json.loads(path.read_text())
+        for path in sorted((RESULTS / "sweeps").glob(f"{name or '*'}/*/plan.json"))
+    ]
 
 
 def _execute(plan: Any, *, quiet: bool) -> dict[str, str]:
@@ -252,7 +330,17 @@ def _execute(plan: Any, *, quiet: bool) -> dict[str, str]:
     from lab.sweep import Stopped, execute
 
     store = _store()
-    follower = tracker.start(RESULTS / "runs", RESULTS / "wandb", list(plan.jobs), project=plan.tracker.project, mode=plan.tracker.mode) if plan.tracker.name == "wandb" else None
+    follower = (
+        tracker.start(
+            RESULTS / "runs",
+            RESULTS / "wandb",
+            list(plan.jobs),
+            project=plan.tracker.project,
+            mode=plan.tracker.mode,
+        )
+        if plan.tracker.name == "wandb"
+        else None
+    )
     try:
         with shown(quiet=quiet) as show:
             return execute(plan.jobs, store, workers=plan.engine.workers, show=show)
@@ -269,19 +357,36 @@ def _report(plan: dict[str, Any], folder: Path) -> Path:
 
     store = _store()
     known = set(store.ids())
-    records = [store.record(run_id) for arm in plan["arms"] for run_id in arm["runs"].values() if run_id in known]
+    records = [
+        store.record(run_id) for arm in plan["arms"] for run_id in arm["runs"].values() if run_id in known
+    ]
     return Path(write(plan, records, folder))
 
 
-def _run_row(run_id: str, *, group: str) -> dict[str, Any]:
+def _run_row(run_id: str, *, group: str, arm: str | None) -> dict[str, Any]:
     store = _store()
     if not (store.folder(run_id) / "manifest.json").exists():
-        return {"id": run_id, "state": "pending", "ablation": group, "arm": None, "seed": None, "tokens": None, "val/bpb": None}
+        return {
+            "id": run_id,
+            "state": "pending",
+            "ablation": group,
+            "arm": arm,
+            "seed": None,
+            "tokens": None,
+            "val/bpb": None,
+        }
     state, manifest = store.state(run_id), store.read(run_id, "manifest.json")
     summary = store.read(run_id, "summary.json") if (store.folder(run_id) / "summary.json").exists() else {}
     seed = store.read(run_id, "config.json")["seed"]
     values = {key: summary.get(key) for key in ("tokens", "val/bpb", "reason")}
-    return {"id": run_id, "state": state, "ablation": group, "arm": manifest["job_type"], "seed": seed, **values}
+    return {
+        "id": run_id,
+        "state": state,
+        "ablation": group,
+        "arm": arm or manifest["job_type"],
+        "seed": seed,
+        **values,
+    }
 
 
 def _print(rows: list[dict[str, Any]], *, as_json: bool, columns: Sequence[str]) -> None:
@@ -299,7 +404,15 @@ def _print(rows: list[dict[str, Any]], *, as_json: bool, columns: Sequence[str])
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        ""
+        if value is None
+        else f"{value:.4f}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )
 
 
 def _print_plan(plan: Any, *, as_json: bool) -> None:
@@ -315,15 +428,38 @@ def _print_plan(plan: Any, *, as_json: bool) -> None:
             "parameters": counts["parameters"], "body": counts["body_parameters"], "mismatch": f"{arm['mismatch']:+.2%}",
             "tokens": arm["tokens"], "PFLOP": counts["flops_per_token"] * arm["tokens"] / 1e15, "runs": ids,
         })  # fmt: skip
-    _print(rows, as_json=as_json, columns=("id", "label", "state", "d_model", "layers", "heads", "d_ff", "parameters", "body", "mismatch", "tokens", "PFLOP"))
+    _print(
+        rows,
+        as_json=as_json,
+        columns=(
+            "id",
+            "label",
+            "state",
+            "d_model",
+            "layers",
+            "heads",
+            "d_ff",
+            "parameters",
+            "body",
+            "mismatch",
+            "tokens",
+            "PFLOP",
+        ),
+    )
     if not as_json:
         from lab.sweep import default_workers
 
         waiting = [i for i in plan.jobs if store.state(i) == "pending"]
-        work = sum(plan.jobs[i]["manifest"]["counts"]["flops_per_token"] * next(a["tokens"] for a in plan.record["arms"] if i in a["runs"].values()) for i in waiting)
+        work = sum(
+            plan.jobs[i]["manifest"]["counts"]["flops_per_token"]
+            * next(a["tokens"] for a in plan.record["arms"] if i in a["runs"].values())
+            for i in waiting
+        )
         workers = plan.engine.workers or default_workers(plan.record["device_kind"])
         speed = {"cpu": 2.0e10, "cuda": 5.0e13}[plan.record["device_kind"]]
-        print(f"{len(plan.jobs)} runs, {len(waiting)} to train, about {work / speed / workers / 60:.0f} min with {workers} at a time")
+        print(
+            f"{len(plan.jobs)} runs, {len(waiting)} to train, about {work / speed / workers / 60:.0f} min with {workers} at a time"
+        )
 
 
 def _print_outcomes(folder: Path) -> None:

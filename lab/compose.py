@@ -34,7 +34,9 @@ class Override(NamedTuple):
 @cache
 def groups() -> dict[str, tuple[str, ...]]:
     """Every config group with its options, read from the folders of `conf/`."""
-    return {d.name: tuple(sorted(p.stem for p in d.glob("*.yaml"))) for d in sorted(CONF.iterdir()) if d.is_dir()}
+    return {
+        d.name: tuple(sorted(p.stem for p in d.glob("*.yaml"))) for d in sorted(CONF.iterdir()) if d.is_dir()
+    }
 
 
 @cache
@@ -90,7 +92,9 @@ def compose(overrides: Sequence[Override]) -> Config:
     values: Any = {}
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            values = OmegaConf.to_container(hydra_compose("config", texts), resolve=True, throw_on_missing=True)
+            values = OmegaConf.to_container(
+                hydra_compose("config", texts), resolve=True, throw_on_missing=True
+            )
     except MissingMandatoryValue as error:
         problems.append(f"{error.full_key}: must be given, as {error.full_key}=VALUE.")
     except (HydraException, OmegaConfBaseException) as error:
@@ -99,6 +103,8 @@ def compose(overrides: Sequence[Override]) -> Config:
     for key, sentence in problems_of(config) if config else ():
         value = show(lookup(config, key))
         problems.append(f"{key} = {value} ({sources.get(key, _file_of(key))}): {sentence}")
+    if config and config.engine.device == "cuda" and not has_gpu():
+        problems.append(f"engine.device = cuda ({sources.get('engine.device')}): no such device. Found: cpu.")
     if problems:
         raise ConfigError(problems)
     return typing.cast(Config, config)
@@ -106,7 +112,9 @@ def compose(overrides: Sequence[Override]) -> Config:
 
 def machine_defaults(overrides: Sequence[Override]) -> list[Override]:
     """The size and precision this machine gets where none is chosen: nano in fp32 on CPUs, small in bf16 on a GPU."""
-    device = next((o.text.partition("=")[2] for o in overrides if o.text.startswith("engine.device=")), "auto")
+    device = next(
+        (o.text.partition("=")[2] for o in overrides if o.text.startswith("engine.device=")), "auto"
+    )
     gpu = device == "cuda" or (device == "auto" and has_gpu())
     chosen = {o.text.partition("=")[0] for o in overrides}
     wanted = {"size": "small" if gpu else "nano", "precision": "bf16" if gpu else "fp32"}
@@ -134,7 +142,9 @@ def checked(overrides: Sequence[Override]) -> tuple[list[str], dict[str, str], l
         if sentence:
             written = override.text.partition("=")[2]
             stated = "" if item.is_delete() or sentence is LOOKS_SECRET else f" = {written}"
-            problems.append(f"{override.text if item.is_delete() else key}{stated} ({override.source}): {sentence}")
+            problems.append(
+                f"{override.text if item.is_delete() else key}{stated} ({override.source}): {sentence}"
+            )
             continue
         if key in groups() and key in COMPOSITE and isinstance(value, str):
             text = f"{key}=[{value}]"
@@ -147,7 +157,9 @@ def checked(overrides: Sequence[Override]) -> tuple[list[str], dict[str, str], l
     return list(texts.values()), sources, problems
 
 
-LOOKS_SECRET = "looks like a secret and would be stored with the run. Nothing was written. Put it into the environment."
+LOOKS_SECRET = (
+    "looks like a secret and would be stored with the run. Nothing was written. Put it into the environment."
+)
 COMPOSITE = ("regularization", "stability")
 
 

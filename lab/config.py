@@ -279,7 +279,9 @@ def build(cls: type, values: dict[str, Any], *, where: str = "", problems: list[
         if name not in values:
             problems.append(f"{where}{name}: must be given.")
         elif dataclasses.is_dataclass(f.type):
-            arguments[name] = build(typing.cast(type, f.type), values[name], where=f"{where}{name}.", problems=problems)
+            arguments[name] = build(
+                typing.cast(type, f.type), values[name], where=f"{where}{name}.", problems=problems
+            )
         else:
             try:
                 arguments[name] = convert(values[name], f.type)
@@ -308,7 +310,12 @@ def convert(value: Any, kind: Any) -> Any:
         return int(value)
     if kind is float and number:
         return float(value)
-    wanted = {bool: "write true or false", int: "needs a whole number", float: "needs a number", str: "needs text"}
+    wanted = {
+        bool: "write true or false",
+        int: "needs a whole number",
+        float: "needs a number",
+        str: "needs text",
+    }
     hint = " Write null for none." if nullable and value == "None" else ""
     other = "needs a list" if typing.get_origin(kind) is list else "needs a group of keys"
     raise TypeError(wanted.get(kind, other) + "." + hint)
@@ -368,35 +375,57 @@ def _among(key: str, *known: str) -> Rule:
 
 RULES: tuple[Rule, ...] = (
     _rule("seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),
-    *map(_positive, ("size.d_model", "size.num_layers", "size.head_dim", "size.context_length", "size.vocab_size")),
+    *map(
+        _positive,
+        ("size.d_model", "size.num_layers", "size.head_dim", "size.context_length", "size.vocab_size"),
+    ),
     *map(_positive, ("size.tokens_per_step", "size.tokens", "size.lr", "heads.value", "heads.head_dim")),
     _rule("ffn_ratio.value", lambda v: 0.01 <= v <= 1024, "must be between 0.01 and 1024."),
     _rule("aspect.value", lambda v: v > 0, "must be greater than 0."),
-    _rule("vocab.value", lambda v: 257 <= v <= 2**20, "needs 257 (256 bytes and <|endoftext|>) to 1048576 tokens."),
+    _rule(
+        "vocab.value",
+        lambda v: 257 <= v <= 2**20,
+        "needs 257 (256 bytes and <|endoftext|>) to 1048576 tokens.",
+    ),
     _among("vocab.tokenizer", "bytes", "bpe"),
     _rule("regularization.dropout", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
     _rule("regularization.weight_decay", lambda v: v >= 0, "must be 0 or more."),
     _rule("stability.z_loss", lambda v: v >= 0, "must be 0 or more."),
     _positive("stability.attention_softcap"),
     _positive("stability.output_softcap"),
-    _rule("init.embedding_std", lambda v: v > 0, "all embeddings would start equal to zero. Use more than 0."),
+    _rule(
+        "init.embedding_std", lambda v: v > 0, "all embeddings would start equal to zero. Use more than 0."
+    ),
     _positive("init.cutoff"),
     _positive("optimizer.lr"),
     _rule("optimizer.beta1", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
     _rule("optimizer.beta2", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
     _positive("optimizer.eps"),
-    _rule("optimizer.grad_clip", lambda v: v > 0, "would remove every gradient. Write null to switch clipping off."),
-    _rule("schedule.warmup_fraction", lambda v: 0 <= v < 1, "must be below 1: the peak would never be reached."),
+    _rule(
+        "optimizer.grad_clip",
+        lambda v: v > 0,
+        "would remove every gradient. Write null to switch clipping off.",
+    ),
+    _rule(
+        "schedule.warmup_fraction", lambda v: 0 <= v < 1, "must be below 1: the peak would never be reached."
+    ),
     _rule("schedule.final_fraction", lambda v: 0 <= v <= 1, "must be between 0 and 1 of the peak."),
     _rule("schedule.decay_fraction", lambda v: 0 <= v <= 1, "must be between 0 and 1 of all steps."),
-    _rule("data.validation_fraction", lambda v: 0 < v < 1, "must be above 0 and below 1: both splits need documents."),
+    _rule(
+        "data.validation_fraction",
+        lambda v: 0 < v < 1,
+        "must be above 0 and below 1: both splits need documents.",
+    ),
     _rule("data.stories", lambda v: v >= 0, "must be 0 or more."),
     _rule("data.validation_stories", lambda v: v >= 0, "must be 0 or more."),
     _rule("data.seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),
     *map(_positive, ("batch.tokens_per_step", "batch.micro_rows", "budget.amount")),
     _among("budget.unit", "tokens", "bytes", "flops"),
     _among("precision.dtype", "float32", "bfloat16"),
-    *map(_positive, ("evaluation.points", "evaluation.documents", "evaluation.rows", "monitor.diagnostics_every")),
+    *map(
+        _positive,
+        ("evaluation.points", "evaluation.documents", "evaluation.rows", "monitor.diagnostics_every"),
+    ),
     _rule("monitor.spike_window", lambda v: v >= 2, "needs 2 steps or more."),
     *map(_positive, ("monitor.spike_threshold", "monitor.divergence_factor", "monitor.divergence_patience")),
     _among("tracker.mode", "auto", "offline", "online"),
@@ -427,25 +456,43 @@ def _between(config: Config) -> list[tuple[str, str]]:
         fits = [n for n in range(1, width + 1) if width % n == 0 and width // n >= 2]
         near = sorted(fits, key=lambda n: abs(n - heads.value))[:3]
         found.append(
-            ("heads.value", f"does not divide d_model {width}. Use {' or '.join(map(str, sorted(near)))}, or set heads.head_dim.")
+            (
+                "heads.value",
+                f"does not divide d_model {width}. Use {' or '.join(map(str, sorted(near)))}, or set heads.head_dim.",
+            )
         )
     head_dim = heads.head_dim or (width // heads.value if heads.value else config.size.head_dim)
     fits_width = heads.head_dim or not heads.value or width % heads.value == 0
     if not heads.value and width % head_dim:
         found.append(
-            ("heads.head_dim" if heads.head_dim else "size.d_model", f"d_model {width} is not a multiple of the head size {head_dim}. Set heads.value too.")
+            (
+                "heads.head_dim" if heads.head_dim else "size.d_model",
+                f"d_model {width} is not a multiple of the head size {head_dim}. Set heads.value too.",
+            )
         )
     if config.position.get("theta") is not None and fits_width and head_dim % 2:
         found.append(("heads.head_dim", f"head size {head_dim} is odd; rotary positions need an even one."))
     if config.batch.tokens_per_step % context:
         near = max(1, round(config.batch.tokens_per_step / context)) * context
-        found.append(("batch.tokens_per_step", f"is not a multiple of the context length {context}. Nearest: {near}."))
+        found.append(
+            ("batch.tokens_per_step", f"is not a multiple of the context length {context}. Nearest: {near}.")
+        )
     elif config.batch.micro_rows and (config.batch.tokens_per_step // context) % config.batch.micro_rows:
-        found.append(("batch.micro_rows", f"does not divide the {config.batch.tokens_per_step // context} rows of a step."))
+        found.append(
+            (
+                "batch.micro_rows",
+                f"does not divide the {config.batch.tokens_per_step // context} rows of a step.",
+            )
+        )
     if config.budget.unit == "tokens" and config.budget.amount < config.batch.tokens_per_step:
         found.append(("budget.amount", f"is less than one batch of {config.batch.tokens_per_step} tokens."))
     if config.vocab.tokenizer == "bytes" and config.vocab.value != 257:
-        found.append(("vocab.value", "the byte tokenizer has 257 tokens. Leave it at 257 or choose vocab.tokenizer=bpe."))
+        found.append(
+            (
+                "vocab.value",
+                "the byte tokenizer has 257 tokens. Leave it at 257 or choose vocab.tokenizer=bpe.",
+            )
+        )
     if config.schedule.warmup_fraction + config.schedule.decay_fraction > 1:
         found.append(("schedule.decay_fraction", "warm-up and decay are longer than training. Shorten one."))
     return found

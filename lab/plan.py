@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab import claims
 from lab.compose import ROOT, Override, compose, has_gpu
 from lab.config import Config, ConfigError, RunConfig, build, closest
 
@@ -98,7 +99,7 @@ def names() -> list[str]:
 def load(name: str) -> Ablation:
     """The ablation file of that name. Raises ConfigError."""
     if name not in names():
-        raise ConfigError(f'{name}: no such ablation.{closest(name, names())} Known: {", ".join(names())}.')
+        raise ConfigError(f"{name}: no such ablation.{closest(name, names())} Known: {', '.join(names())}.")
     from omegaconf import OmegaConf
 
     path, problems = ABLATIONS / f"{name}.yaml", []  # type: ignore[var-annotated]
@@ -106,32 +107,46 @@ def load(name: str) -> Ablation:
     ablation = build(Ablation, values, where=f"{path.relative_to(ROOT)}: ", problems=problems)  # type: ignore[arg-type]
     if problems:
         raise ConfigError(problems)
+    arms = ablation.arms | ablation.optional_arms
+    found = claims.problems(
+        ablation.claims, arms=list(arms), families=[arm.get("family", "") for arm in arms.values()]
+    )
     if ablation.baseline not in ablation.arms:
-        raise ConfigError(f"{path.relative_to(ROOT)}: baseline = {ablation.baseline}: is not one of the arms.")
+        found = [*found, f"baseline = {ablation.baseline}: is not one of the arms."]
+    if found:
+        raise ConfigError([f"{path.relative_to(ROOT)}: {problem}" for problem in found])
     return ablation  # type: ignore[no-any-return]
 
 
 def chosen_arms(ablation: Ablation, extra: Sequence[str]) -> dict[str, Arm]:
     """The default arms and those optional ones that were asked for. Raises ConfigError."""
     problems = [
-        f'--with {name}: no such optional arm.{closest(name, ablation.optional_arms)} Known: {", ".join(ablation.optional_arms) or "none"}.'
+        f"--with {name}: no such optional arm.{closest(name, ablation.optional_arms)} Known: {', '.join(ablation.optional_arms) or 'none'}."
         for name in extra
         if name not in ablation.optional_arms
     ]
-    listed = ablation.arms | {name: ablation.optional_arms[name] for name in extra if name in ablation.optional_arms}
-    arms = {name: build(Arm, values, where=f"arm {name}: ", problems=problems) for name, values in listed.items()}
+    listed = ablation.arms | {
+        name: ablation.optional_arms[name] for name in extra if name in ablation.optional_arms
+    }
+    arms = {
+        name: build(Arm, values, where=f"arm {name}: ", problems=problems) for name, values in listed.items()
+    }
     if problems:
         raise ConfigError(problems)
     return arms
 
 
-def compose_arms(name: str, ablation: Ablation, arms: dict[str, Arm], overrides: Sequence[str]) -> dict[str, Config]:
+def compose_arms(
+    name: str, ablation: Ablation, arms: dict[str, Arm], overrides: Sequence[str]
+) -> dict[str, Config]:
     """One `Config` an arm. Raises ConfigError with the problems of all arms, each once."""
     configs, problems = {}, []
     fixed = {text.partition("=")[0].partition(".")[0]: arm for arm, a in arms.items() for text in a.overrides}
     for text in overrides:
         if (group := text.partition("=")[0].partition(".")[0]) in fixed:
-            problems.append(f"{text} (command line): arm {fixed[group]} of ablation {name} sets {group}; choose another key.")
+            problems.append(
+                f"{text} (command line): arm {fixed[group]} of ablation {name} sets {group}; choose another key."
+            )
     for arm_name, arm in arms.items():
         source = f"ablations/{name}.yaml"
         layered = [Override(text, source) for text in ablation.common]
@@ -156,10 +171,14 @@ def make(
     seeds = seeds or ablation.seeds
     configs = compose_arms(name, ablation, arms, overrides)
     how = ablation.match if hold is None else Match(hold, "none", ablation.match.tolerance)
-    planned, shards = _resolve(arms, configs, baseline=ablation.baseline, how=how, cache=cache, progress=progress)
+    planned, shards = _resolve(
+        arms, configs, baseline=ablation.baseline, how=how, cache=cache, progress=progress
+    )
     first = configs[ablation.baseline]
     device = device_kind(first)
-    default = compose_arms(name, ablation, {ablation.baseline: arms[ablation.baseline]}, _setting_keys(overrides))
+    default = compose_arms(
+        name, ablation, {ablation.baseline: arms[ablation.baseline]}, _setting_keys(overrides)
+    )
     varied = hold is not None or default[ablation.baseline] != first
     setting = f"{first.size.name}-{first.data.name}-{device}"
     if varied:
@@ -193,14 +212,20 @@ def make(
 
 
 def device_kind(config: Config) -> str:
-    """cpu or cuda. Raises ConfigError where the asked device is missing."""
-    if config.engine.device == "cuda" and not has_gpu():
-        raise ConfigError("engine.device = cuda: no such device. Found: cpu.")
+    """cpu or cuda."""
     return ("cuda" if has_gpu() else "cpu") if config.engine.device == "auto" else config.engine.device
 
 
 def job_of(
-    run: RunConfig, *, config: Config, shards: Path, results: Path, counts: Any, group: str, job_type: str, tags: list[str]
+    run: RunConfig,
+    *,
+    config: Config,
+    shards: Path,
+    results: Path,
+    counts: Any,
+    group: str,
+    job_type: str,
+    tags: list[str],
 ) -> tuple[str, dict[str, Any]]:
     """The run's id, and all that a worker needs to train it, as plain values."""
     from lab.runs import run_id
@@ -213,7 +238,9 @@ def job_of(
     }  # fmt: skip
 
 
-def prepared(config: Config, *, cache: Path, progress: Callable[[str, float], None] | None) -> tuple[Path, Any]:
+def prepared(
+    config: Config, *, cache: Path, progress: Callable[[str, float], None] | None
+) -> tuple[Path, Any]:
     """The folder of the configuration's shards and what a budget needs to know of them."""
     from lab.budget import Corpus
     from lab.data.prepare import prepare
@@ -275,15 +302,26 @@ def _setting_keys(overrides: Sequence[str]) -> list[str]:
 
 
 def _reference_lines(shards: Path) -> list[dict[str, Any]]:
-    """n-gram baselines that `lab baselines` stored beside the shards, the best order only."""
+    """The bigram and the best n-gram that `lab baselines` stored beside the shards."""
     path = shards / "ngram.json"
     if not path.exists():
         return []
-    best = min(json.loads(path.read_text()), key=lambda line: line["bpb"])
-    return [{"label": f"{best['order']}-gram, Witten-Bell", "bpb": best["bpb"]}]
+    lines = json.loads(path.read_text())
+    best = min(lines, key=lambda line: line["bpb"])
+    return [
+        {"label": f"{n['order']}-gram, Witten-Bell", "bpb": n["bpb"]}
+        for n in lines
+        if n is best or n["order"] == 2
+    ]
 
 
-def make_single(points: Sequence[Sequence[str]], *, results: Path, cache: Path, progress: Callable[[str, float], None] | None = None) -> Plan:
+def make_single(
+    points: Sequence[Sequence[str]],
+    *,
+    results: Path,
+    cache: Path,
+    progress: Callable[[str, float], None] | None = None,
+) -> Plan:
     """The plan of `lab train`: one run for each point of overrides. Raises ConfigError with the problems of all points."""
     from lab import budget
 

@@ -42,10 +42,10 @@ class Comparison:
     @property
     def mean(self) -> float:
         """Mean relative difference; infinite where one arm diverged, nan where both did."""
+        if self.a.diverged and self.b.diverged:
+            return math.nan
         if self.a.diverged or self.b.diverged:
-            return {(True, False): math.inf, (False, True): -math.inf}.get(
-                (self.a.diverged, self.b.diverged), math.nan
-            )
+            return math.inf if self.a.diverged else -math.inf
         return stats.estimate(self.sample).mean
 
     def p_above(self, margin: float) -> float:
@@ -127,14 +127,14 @@ def basin(evidence: Evidence, *, family: str, inside: Sequence[float], margin: f
 
     near = [Comparison(a, b) for a in within for b in arms if a is not b]
     far = [Comparison(a, b) for a in outside for b in arms if a is not b]
-    widest, edge = (min(pairs, key=lambda c: c.p_above(margin)) for pairs in (near, far))
+    tightest, edge = (min(pairs, key=lambda c: c.p_above(margin)) for pairs in (near, far))
     leader, contest = min(arms, key=level), Comparison(min(outside, key=level), min(within, key=level))
     return [
         Statement(
-            f"every arm inside {span} is within {in_percent(margin)} of the best (decided by {widest.text()})",
+            f"every arm inside {span} is within {in_percent(margin)} of the best (decided by {tightest.text()})",
             every(c.p_below(margin) for c in near),
             some(c.p_above(margin) for c in near),
-            detectable=widest.detectable,
+            detectable=tightest.detectable,
             comparisons=tuple(Comparison(arm, leader) for arm in arms if arm is not leader),
         ),
         Statement(

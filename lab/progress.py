@@ -19,7 +19,12 @@ def shown(*, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[left]}"))
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
         with Bar(*columns, console=Console(stderr=True), refresh_per_second=4) as bar:
             task = bar.add_task("training", total=1.0, left="")
             yield lambda p: bar.update(task, completed=p.done(), description=_runs(p), left=_left(p))
@@ -33,7 +38,11 @@ def _lines() -> Callable[[Progress], None]:
         ended = sum(progress.share(i) == 1.0 for i in progress.jobs)
         if ended != told:
             told = ended
-            print(f"{_runs(progress)}, {progress.done():.0%}{_left(progress) and ', ' + _left(progress)}", file=sys.stderr, flush=True)
+            print(
+                f"{_runs(progress)}, {progress.done():.0%}{_left(progress) and ', ' + _left(progress)}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     return show
 

@@ -16,7 +16,9 @@ def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
     folder = results / plan["ablation"] / plan["setting"]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "runs.jsonl"
-    kept = {json.loads(line)["run_id"]: line for line in path.read_text().splitlines()} if path.exists() else {}
+    kept = (
+        {json.loads(line)["run_id"]: line for line in path.read_text().splitlines()} if path.exists() else {}
+    )
     lines = []
     for arm in plan["arms"]:
         for run_id in arm["runs"].values():

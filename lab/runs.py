@@ -84,13 +84,20 @@ class RunStore:
         return self.root / run_id
 
     def ids(self) -> list[str]:
-        return sorted(p.name for p in self.root.iterdir() if (p / "config.json").exists()) if self.root.exists() else []
+        return (
+            sorted(p.name for p in self.root.iterdir() if (p / "config.json").exists())
+            if self.root.exists()
+            else []
+        )
 
     def create(self, run_id: str, config: RunConfig, manifest: dict[str, Any]) -> None:
         """Make the run's folder; what an earlier start wrote stays."""
         folder = self.folder(run_id)
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in (("manifest.json", {"run_id": run_id, "numerics": NUMERICS, **manifest}), ("config.json", asdict(config))):
+        for name, content in (
+            ("manifest.json", {"run_id": run_id, "numerics": NUMERICS, **manifest}),
+            ("config.json", asdict(config)),
+        ):
             if not (folder / name).exists():
                 write_atomic(folder / name, dumps(content, indent=1))
 
@@ -167,11 +174,17 @@ class RunStore:
     def load_checkpoint(self, run_id: str) -> tuple[int, bytes] | None:
         """The newest committed checkpoint that verifies, or None where the run has none; a damaged one is passed over."""
         for step in reversed(self._checkpoints(run_id)):
-            commit, path = self.read(run_id, f"checkpoint/{step}.json"), self.folder(run_id) / f"checkpoint/{step}.pt"
+            commit, path = (
+                self.read(run_id, f"checkpoint/{step}.json"),
+                self.folder(run_id) / f"checkpoint/{step}.pt",
+            )
             payload = path.read_bytes() if path.exists() else b""
             if len(payload) == commit["size"] and hashlib.sha256(payload).hexdigest() == commit["sha256"]:
                 return step, payload
-            print(f"warning: checkpoint {step} of run {run_id} is damaged; going back to the one before", file=sys.stderr)
+            print(
+                f"warning: checkpoint {step} of run {run_id} is damaged; going back to the one before",
+                file=sys.stderr,
+            )
         return None
 
     def _checkpoints(self, run_id: str) -> list[int]:
@@ -188,7 +201,10 @@ class RunStore:
         lines = self.metrics(run_id)
         summary = self.read(run_id, "summary.json") if state in END_STATES else None
         config = self.read(run_id, "config.json")
-        config["data"] |= {"path": None, "validation_path": None}  # a published record names no path of one machine
+        config["data"] |= {
+            "path": None,
+            "validation_path": None,
+        }  # a published record names no path of one machine
         return {
             "run_id": run_id,
             "state": state,
@@ -232,9 +248,18 @@ def _curves(lines: list[dict[str, Any]]) -> dict[str, Any]:
     stride = max(1, math.ceil(len(steps) / RECORD_POINTS))
     kept = {s["step"] for s in spikes} | {s["step"] for s in [*steps[::stride], *steps[-1:]]}
     return {
-        "train": [[s["step"], s["tokens"], _short(s["train/loss"]), _short(s["grad/norm"])] for s in steps if s["step"] in kept],
-        "validation": [[e["step"], e["tokens"], _short(e["val/loss"]), _short(e["val/bpb"])] for e in kind["evaluation"]],
-        "spikes": [[s["step"], s["signal"], _short(s["value"]), _short(s["score"])] for s in sorted(spikes, key=lambda s: s["step"])],
+        "train": [
+            [s["step"], s["tokens"], _short(s["train/loss"]), _short(s["grad/norm"])]
+            for s in steps
+            if s["step"] in kept
+        ],
+        "validation": [
+            [e["step"], e["tokens"], _short(e["val/loss"]), _short(e["val/bpb"])] for e in kind["evaluation"]
+        ],
+        "spikes": [
+            [s["step"], s["signal"], _short(s["value"]), _short(s["score"])]
+            for s in sorted(spikes, key=lambda s: s["step"])
+        ],
     }
 
 
@@ -264,13 +289,20 @@ def provenance(device: str) -> dict[str, Any]:
 def source_hash() -> str:
     """SHA-256 of the code that a run's numbers come from."""
     folder = Path(__file__).parent
-    files = [folder / "config.py", *sorted((folder / "model").glob("*.py")), *sorted((folder / "train").glob("*.py")), folder / "data/shards.py"]
+    files = [
+        folder / "config.py",
+        *sorted((folder / "model").glob("*.py")),
+        *sorted((folder / "train").glob("*.py")),
+        folder / "data/shards.py",
+    ]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def _git(root: Path, *arguments: str) -> str | None:
     try:
-        answer = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True)
+        answer = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip()
@@ -281,4 +313,7 @@ def _cpu() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )

@@ -23,7 +23,13 @@ DEATHS_ALLOWED = 2  # a worker killed by a signal is tried again this often
 GRACE_SECONDS = 20.0
 
 
-def execute(jobs: dict[str, dict[str, Any]], store: RunStore, *, workers: int | None, show: "Callable[[Progress], None] | None" = None) -> dict[str, str]:
+def execute(
+    jobs: dict[str, dict[str, Any]],
+    store: RunStore,
+    *,
+    workers: int | None,
+    show: "Callable[[Progress], None] | None" = None,
+) -> dict[str, str]:
     """Train every job that has no end state yet; returns the state of each run id. A signal to stop leaves a resumable sweep."""
     waiting = [run_id for run_id in jobs if store.state(run_id) not in END_STATES]
     progress = Progress(jobs, store)
@@ -46,8 +52,13 @@ class Progress:
 
     def __init__(self, jobs: dict[str, dict[str, Any]], store: RunStore):
         self.jobs, self.store, self.began = jobs, store, time.monotonic()
-        self.tokens = {i: job["config"]["steps"] * job["config"]["rows"] * job["config"]["shape"]["context_length"] for i, job in jobs.items()}
-        self.flops = {i: self.tokens[i] * job["manifest"]["counts"]["flops_per_token"] for i, job in jobs.items()}
+        self.tokens = {
+            i: job["config"]["steps"] * job["config"]["rows"] * job["config"]["shape"]["context_length"]
+            for i, job in jobs.items()
+        }
+        self.flops = {
+            i: self.tokens[i] * job["manifest"]["counts"]["flops_per_token"] for i, job in jobs.items()
+        }
         self.at_start = {i: self.share(i) for i in jobs}
 
     def share(self, run_id: str) -> float:
@@ -120,7 +131,11 @@ def _settle(run_id: str, exit_code: int, deaths: dict[str, int], waiting: list[s
     if exit_code != RESUMABLE:
         deaths[run_id] += 1
     if deaths[run_id] > DEATHS_ALLOWED:
-        reason = f"killed by signal {-exit_code} {deaths[run_id]} times, as by a lack of memory" if exit_code < 0 else f"worker exited {exit_code}"
+        reason = (
+            f"killed by signal {-exit_code} {deaths[run_id]} times, as by a lack of memory"
+            if exit_code < 0
+            else f"worker exited {exit_code}"
+        )
         with store.lease(run_id) as held:
             if held:
                 store.fail(run_id, reason, reason=reason)

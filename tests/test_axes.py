@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_model import AXES, CONF, PAIRS, SHAPE, STABILITY, build, choice, loss_of, tiny, tokens
 
 from lab.config import STRUCTURAL, Embedding, RunConfig
 from lab.model.initializer import DISTRIBUTIONS
 from lab.model.norm_placement import VARIANTS as PLACEMENTS
 from lab.model.transformer import Transformer
+from tests.tiny_model import AXES, CONF, PAIRS, SHAPE, STABILITY, build, choice, loss_of, tiny, tokens
 
 every_variant = pytest.mark.parametrize(
     ("axis", "name"), PAIRS, ids=[f"{axis}={name}" for axis, name in PAIRS]

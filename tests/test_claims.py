@@ -136,7 +136,7 @@ def test_all_parts_must_hold_and_an_unknown_line_is_named(line, answer, outcome)
 
 def test_a_claim_about_an_arm_outside_the_plan_is_not_run():
     found = judged({"plain_x1": around(1.5), "plain_x4": around(1.5)}, WORKS)
-    assert (found["outcome"], found["why"]) == ("not run", "the plan has no arm plain_x64")
+    assert found["outcome"] == "not run" and found["why"].startswith("the plan has no arm plain_x64")
 
 
 def test_a_diverged_arm_is_worst_and_named():

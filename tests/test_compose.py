@@ -113,7 +113,11 @@ def test_the_baseline_is_the_course_model():
     o = config.optimizer
     assert (o.name, o.beta1, o.beta2, o.eps, o.grad_clip) == ("adamw", 0.9, 0.95, 1e-8, 1.0)
     assert config.regularization.weight_decay == 0.1 and config.regularization.dropout == 0
-    assert (config.schedule.name, config.schedule.warmup_fraction, config.schedule.final_fraction) == ("cosine", 0.05, 0.1)
+    assert (config.schedule.name, config.schedule.warmup_fraction, config.schedule.final_fraction) == (
+        "cosine",
+        0.05,
+        0.1,
+    )
     assert not config.embedding.tied
 
 
@@ -136,7 +140,9 @@ def test_every_variant_of_an_axis_says_what_it_is():
 
 def test_multirun_expands_as_hydra_does():
     assert expand(["seed=0,1", "norm=glob(*)", "ffn_ratio=2"]) == [
-        [f"seed={seed}", f"norm={norm}", "ffn_ratio=2"] for seed in (0, 1) for norm in ("layernorm", "none", "rmsnorm")
+        [f"seed={seed}", f"norm={norm}", "ffn_ratio=2"]
+        for seed in (0, 1)
+        for norm in ("layernorm", "none", "rmsnorm")
     ]
     assert expand(["seed=range(1,4)"]) == [["seed=1"], ["seed=2"], ["seed=3"]]
     with pytest.raises(ConfigError, match="search space is empty"):

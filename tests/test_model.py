@@ -8,10 +8,10 @@ import pytest
 import scipy.stats
 import torch
 import torch.nn.functional as F
-from tiny_model import SHAPE, STABILITY, build, choice, tiny, tokens
 from torch import Tensor, nn
 
 from lab.config import ConfigError, Embedding, Init, Regularization, RunConfig
+from lab.model import transformer
 from lab.model.activation import VARIANTS as ACTIVATIONS
 from lab.model.attention import Attention, kernel_for
 from lab.model.dropout import dropout
@@ -20,6 +20,7 @@ from lab.model.norm import VARIANTS as NORMS
 from lab.model.position import VARIANTS as POSITIONS
 from lab.model.position import Position
 from lab.model.transformer import Transformer
+from tests.tiny_model import SHAPE, STABILITY, build, choice, tiny, tokens
 
 
 def with_stability(**changes: Any) -> dict[str, Any]:
@@ -182,6 +183,20 @@ def test_logits_and_statistics_are_those_of_the_formulas(changes: dict[str, Any]
     assert plain.stats == {} and torch.equal(plain.logits, output.logits)
 
 
+@pytest.mark.parametrize("place", ["pre", "post", "double", "output"])
+@pytest.mark.parametrize("norm", ["rmsnorm", "layernorm"])
+@torch.no_grad()
+def test_bf16_autocast_stays_near_fp32_and_warns_of_nothing(place: str, norm: str) -> None:
+    caps = {"qk_norm": True, "attention_softcap": 5.0, "output_softcap": 5.0}
+    for stability in ({}, caps):
+        model = build(tiny(norm_placement=place, norm=norm, **with_stability(**stability)))
+        with torch.autocast("cpu", torch.bfloat16):
+            rounded = model(tokens(2, 24)).logits
+        exact = model(tokens(2, 24)).logits
+        # bf16 has a relative precision of 2^-8, and the paths are about a dozen operations deep.
+        assert (rounded - exact).norm() < 12 * 2**-8 * exact.norm()
+
+
 def test_the_fused_kernel_is_used_unless_scores_are_capped() -> None:
     assert Transformer(tiny()).attention_kernel == "sdpa"
     assert Transformer(tiny(**with_stability(attention_softcap=50.0))).attention_kernel == "masked"
@@ -317,6 +332,21 @@ def test_dropout_is_repeated_by_its_key_and_off_in_evaluation() -> None:
     assert torch.equal(state, torch.get_rng_state())
 
 
+def test_every_place_that_drops_has_a_site_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    sites = []
+
+    def recording(x: Tensor, *, rate: float, key: tuple[int, int] | None, site: str) -> Tensor:
+        sites.append((site, rate, key))
+        return x
+
+    monkeypatch.setattr(transformer, "dropout", recording)
+    build(tiny(regularization=Regularization(dropout=0.3, weight_decay=0.0)))(
+        tokens(1, 4), dropout_key=(2, 9)
+    )
+    expected = ["embedding", "attention/0", "ffn/0", "attention/1", "ffn/1"]
+    assert sites == [(site, 0.3, (2, 9)) for site in expected]
+
+
 def test_the_model_compiles_into_one_graph_with_dropout() -> None:
     model = build(
         tiny(regularization=Regularization(dropout=0.3, weight_decay=0.0), **with_stability(qk_norm=True))
@@ -360,6 +390,14 @@ def test_the_start_depends_on_the_seed_alone() -> None:
         assert torch.equal(parameter.double(), model.get_parameter(name))
     other = build(tiny(seed=1))
     assert not torch.allclose(model.get_parameter("head.weight").float(), other.get_parameter("head.weight"))
+
+
+def test_no_two_tensors_start_alike() -> None:
+    model = build(tiny())
+    flat = [p.flatten() for name, p in model.named_parameters() if model.roles()[name] == "linear"]
+    shared = min(len(values) for values in flat)
+    correlation = torch.corrcoef(torch.stack([values[:shared] for values in flat]).detach())
+    assert correlation.fill_diagonal_(0.0).abs().max() < 5 / math.sqrt(shared)
 
 
 def test_every_role_starts_from_its_distribution() -> None:

@@ -26,8 +26,6 @@ HOSTILE = (
 )
 VALUES = {
     "gated_x2.7": [1.42, 1.40, 1.43],
-    "gated_x1": [1.44, 1.42, 1.44],
-    "plain_x1": [1.46, 1.44, 1.47],
     "plain_x4": [1.45, 1.44, 1.46],
     "plain_x8": [1.47, 1.46, "diverged"],
     "plain_x32": [1.60, None, "failed"],
@@ -114,7 +112,7 @@ def test_verdict_is_strict_json(written):
 def test_hostile_text_changes_no_element(written, tmp_path):
     plan, records = sweep(VALUES)
     for number, arm in enumerate(plan["arms"]):
-        arm["label"] = HOSTILE[number % len(HOSTILE)]
+        arm["label"] = HOSTILE[number + 1]
     for number, key in enumerate(("title", "question", "source", "data")):
         plan[key] = HOSTILE[number]
     plan["notes"], plan["x"]["label"] = [HOSTILE[0]], HOSTILE[1]

@@ -10,7 +10,13 @@ import pytest
 from lab.runs import RunStore, dumps, run_id, write_atomic
 from tests.tiny_run import DATA, tiny_run
 
-MANIFEST = {"group": "g", "job_type": "a", "tags": [], "counts": {"parameters": 1}, "provenance": {"torch": "2"}}
+MANIFEST = {
+    "group": "g",
+    "job_type": "a",
+    "tags": [],
+    "counts": {"parameters": 1},
+    "provenance": {"torch": "2"},
+}
 
 
 @pytest.fixture
@@ -29,7 +35,9 @@ def step(n, loss=1.0):
 
 def test_identity_ignores_paths_and_neutral_values_and_nothing_else():
     base = tiny_run(data_fingerprint="f", steps=3)
-    assert run_id(base) == run_id(tiny_run(data_fingerprint="f", steps=3, data=dataclasses.replace(DATA, path="/elsewhere")))
+    assert run_id(base) == run_id(
+        tiny_run(data_fingerprint="f", steps=3, data=dataclasses.replace(DATA, path="/elsewhere"))
+    )
     others = [
         tiny_run(data_fingerprint="g", steps=3),
         tiny_run(data_fingerprint="f", steps=4),
@@ -116,7 +124,12 @@ def test_a_record_is_small_and_keeps_the_largest_spikes(store):
     run = started(store)
     log = store.open_metrics(run, after=0)
     log.write([step(n, loss=1 / 3 + n) for n in range(1, 5001)])
-    log.write([{"kind": "spike", "step": n, "tokens": n, "signal": "grad/norm", "value": 1.0, "score": float(n)} for n in range(1, 31)])
+    log.write(
+        [
+            {"kind": "spike", "step": n, "tokens": n, "signal": "grad/norm", "value": 1.0, "score": float(n)}
+            for n in range(1, 31)
+        ]
+    )
     log.close()
     store.finish(run, {"state": "finished", "reason": None})
     record = store.record(run)

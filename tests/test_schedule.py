@@ -21,9 +21,13 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "expected"), TABLES, ids=[f"{s.name}-{s.warmup_fraction}" for s, _ in TABLES])
+@pytest.mark.parametrize(
+    ("rule", "expected"), TABLES, ids=[f"{s.name}-{s.warmup_fraction}" for s, _ in TABLES]
+)
 def test_factors_of_ten_steps(rule, expected):
-    assert [factor(step, steps=10, schedule=rule) for step in range(1, 11)] == pytest.approx(expected, abs=1e-12)
+    assert [factor(step, steps=10, schedule=rule) for step in range(1, 11)] == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 def test_the_rate_never_climbs_back_after_the_end():

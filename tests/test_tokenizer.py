@@ -67,5 +67,7 @@ def test_training_is_deterministic_and_survives_saving() -> None:
 
 def test_a_corpus_too_small_for_the_vocabulary_is_refused() -> None:
     # "abc" once: a+b, then ab+c (258 and 259 tokens); nothing is left to merge.
-    with pytest.raises(ConfigError, match=r"vocab.value = 1000: the corpus yields only 259 .* vocab.value=259"):
+    with pytest.raises(
+        ConfigError, match=r"vocab.value = 1000: the corpus yields only 259 .* vocab.value=259"
+    ):
         train_tokenizer(iter(["abc"]), Vocab("bpe", 1000))

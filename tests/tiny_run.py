@@ -31,7 +31,12 @@ def tiny_run(**changes: Any) -> c.RunConfig:
 
 
 def job(run: c.RunConfig, *, run_id: str, store: Path, shards: Path, **changes: Any) -> dict[str, Any]:
-    manifest = {"group": "test", "job_type": "arm", "tags": [], "counts": {"flops_per_token": 1, "parameters": 1}}
+    manifest = {
+        "group": "test",
+        "job_type": "arm",
+        "tags": [],
+        "counts": {"flops_per_token": 1, "parameters": 1},
+    }
     return {
         "config": dataclasses.asdict(run), "run_id": run_id, "store": str(store), "shards": str(shards), "device": "cpu",
         "threads": 1, "checkpoint_seconds": 0.0, "manifest": manifest, **changes,

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from lab.config import ConfigError, Data
 from lab.data import stories
-from lab.data.files import SUFFIXES, read_documents
+from lab.data.files import SUFFIXES, kind, read_documents
 from lab.data.shards import file_sha256
 from lab.data.stories import Story
 
@@ -107,9 +107,9 @@ def _stories(data: Data) -> Corpus:
 
 def _files(data: Data) -> Corpus:
     training, validation = _split_files(data)
-    hashes = [file_sha256(path) for path in (*training, *validation)]
+    contents = [(kind(path), file_sha256(path)) for path in (*training, *validation)]
     held_out = None if validation else data.validation_fraction
-    recipe = json.dumps([hashes, len(training), data.text_field, held_out])
+    recipe = json.dumps([contents, len(training), data.text_field, held_out])
 
     def documents(split: str) -> Documents:
         if validation:

@@ -19,11 +19,16 @@ UNSEPARATED_CHARACTERS = 4000
 """A .txt without separators is cut at the first blank line after this many characters."""
 
 
+def kind(path: Path) -> str:
+    """How the file is read: its ending in SUFFIXES."""
+    return next(suffix for suffix in SUFFIXES if path.name.endswith(suffix))
+
+
 def read_documents(path: Path, field: str) -> Iterator[tuple[str, str]]:
     """The documents of one file; `field` is the JSON key or parquet column that holds the text."""
-    if path.suffix == ".parquet":
+    if kind(path) == ".parquet":
         documents = _read_parquet(path, field)
-    elif path.name.endswith((".jsonl", ".jsonl.gz")):
+    elif kind(path).startswith(".jsonl"):
         documents = _read_jsonl(path, field)
     else:
         documents = _read_txt(path)
@@ -78,9 +83,9 @@ def _read_jsonl(path: Path, field: str) -> Iterator[tuple[str, str]]:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = json.loads(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
-            what = f"not valid JSON ({error.msg} at column {error.colno}). Mend or remove the line."
+            what = f"not valid JSON (column {error.colno}: {error.msg}). Mend or remove the line."
             raise _problem(path, what, number) from error
         if not isinstance(record, dict):
             raise _problem(path, f'not a JSON object. Write {{"{field}": "..."}} on each line.', number)

@@ -20,7 +20,15 @@ import numpy as np
 
 from lab.config import Data, Vocab
 from lab.data.corpus import Corpus, digest, open_corpus, refuse_shared, text_of
-from lab.data.shards import END_OF_TEXT_ID, FORMAT_VERSION, ShardError, Shards, file_sha256, token_dtype
+from lab.data.shards import (
+    END_OF_TEXT_ID,
+    FORMAT_VERSION,
+    ShardError,
+    Shards,
+    file_sha256,
+    meta_checksum,
+    token_dtype,
+)
 from lab.data.stories import Story
 from lab.data.tokenizer import TRAINING_BYTES, Tokenizer, tokenizer_hash, train_tokenizer
 
@@ -131,6 +139,7 @@ def _build(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: Pro
             for file in sorted(folder.iterdir())
         },
     }
+    meta["checksum"] = meta_checksum(meta)
     (folder / "meta.json").write_text(json.dumps(meta, indent=1, allow_nan=False))
     _sync(folder / "meta.json")
 

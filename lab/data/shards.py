@@ -34,6 +34,11 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def meta_checksum(meta: dict[str, Any]) -> str:
+    """What meta.json holds as "checksum", besides `meta`."""
+    return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
+
+
 @dataclass(frozen=True)
 class EvaluationBatch:
     """tokens int64 [rows, T + 1]; scored bool [rows, T]: is the prediction of tokens[:, t + 1] counted?
@@ -82,9 +87,12 @@ class Shards:
         """Opens finished shards; checks version, dtype and file sizes. Raises ShardError."""
         try:
             meta = json.loads((path / "meta.json").read_text())
-        except (OSError, ValueError) as error:
+            checksum = meta.pop("checksum")
+        except (OSError, ValueError, KeyError) as error:
             raise ShardError(f"{path}: no readable meta.json ({error}). Run `prepare` again.") from error
-        if meta.get("format_version") != FORMAT_VERSION:
+        if checksum != meta_checksum(meta):
+            raise ShardError(f"{path}: meta.json is damaged. Run `prepare` again.")
+        if meta["format_version"] != FORMAT_VERSION:
             raise ShardError(f"{path}: not of shard format {FORMAT_VERSION}. Run `prepare` again.")
         if meta["dtype"] != token_dtype(meta["vocab_size"]).str:
             raise ShardError(f"{path}: {meta['dtype']} is not the type for {meta['vocab_size']} tokens.")
@@ -93,7 +101,10 @@ class Shards:
             size = file.stat().st_size if file.exists() else 0
             if size != expected["bytes"]:
                 raise ShardError(f"{file}: {size} bytes, not {expected['bytes']}. Run `prepare` again.")
-        return cls(path, meta)
+        try:
+            return cls(path, meta)
+        except ValueError as error:
+            raise ShardError(f"{path}: an array is damaged ({error}). Run `prepare` again.") from error
 
     def verify(self) -> None:
         """Compares every file with its checksum. Raises ShardError."""

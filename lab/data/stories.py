@@ -22,6 +22,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
+from lab.data import lexicon as words
+from lab.data.lexicon import LEXICON, Lexicon, digest, ranked
+
 RECIPE_VERSION = 1
 
 Pick = Callable[[Sequence[float]], int]
@@ -34,85 +37,6 @@ class Story:
 
     text: str
     pieces: tuple[tuple[int, float], ...]
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-def _digest(*parts: str) -> bytes:
-    return hashlib.sha256("/".join(parts).encode()).digest()
-
-
-@functools.cache
-def _ranked(items: tuple[str, ...], key: str) -> tuple[str, ...]:
-    """A fixed order of `items` that looks random and depends on `key` alone."""
-    return tuple(sorted(items, key=lambda item: _digest(key, item)))
-
-
-def _names(endings: str) -> tuple[str, ...]:
-    starts = _words("Be Da Fi Go Ha Jo Ka Lu Mi No Pe Ro Sa Ti Wu")
-    return _ranked(tuple(start + ending for start in starts for ending in endings.split()), "names")
-
-
-@dataclass(frozen=True)
-class Lexicon:
-    """The words of the grammar, most frequent first, and its limits. Cut down, all texts can be listed."""
-
-    girls: tuple[str, ...] = _names("la na ra ma mi vi li di ni za")
-    boys: tuple[str, ...] = _names("bo do ko lo mo no ro to ve ge")
-    openings: tuple[str, ...] = (
-        "Once upon a time, there was",
-        "Long ago, there lived",
-        "In a quiet village, there lived",
-        "Not far from here, there was",
-    )
-    traits: tuple[str, ...] = _words("kind brave shy eager lazy clever proud patient")
-    houses: tuple[str, ...] = _words("little white old tall crooked blue wooden empty")
-    relatives: tuple[str, ...] = _words("grandmother brother mother uncle sister father aunt cousin")
-    weather: tuple[str, ...] = _words("sunny cold windy warm foggy quiet rainy")
-    home_places: tuple[str, ...] = (
-        "by the sea", "near the woods", "at the end of the road", "on a farm", "beside a stream",
-        "across from the park",
-    )  # fmt: skip
-    times: tuple[str, ...] = _words("morning day afternoon evening")
-    nouns: tuple[str, ...] = _words(
-        "ball kite key book drum shell boat bell lamp coin ring doll hat stone box feather whistle basket"
-        " mirror spoon button ladder blanket puzzle ribbon candle bucket map pencil marble"
-    )
-    adjectives: tuple[str, ...] = _words(
-        "red small shiny old round golden broken heavy green tiny striped soft silver long yellow pretty"
-        " strange orange"
-    )
-    places: tuple[str, ...] = (
-        "in the garden", "near the river", "in the forest", "on the hill", "behind the barn",
-        "at the market", "in the kitchen", "under the bridge", "on the beach", "beside the lake",
-        "in the attic", "near the school", "inside the cave", "on the farm", "by the mill", "at the harbor",
-    )  # fmt: skip
-    animals: tuple[str, ...] = _words(
-        "cat dog fox bear rabbit duck mouse owl goat frog hedgehog pony sheep otter crow"
-    )
-    joys: tuple[str, ...] = _words("smiled jumped danced laughed sang cheered clapped")
-    moods: tuple[str, ...] = _words("sad worried tired angry sorry upset")
-    games: tuple[str, ...] = (
-        "played tag", "sang a song", "told jokes", "built a tower", "ran races", "shared some nuts",
-        "flew paper planes",
-    )  # fmt: skip
-    ends: tuple[str, ...] = ("lunch", "the sun went down", "it was dark", "everyone was hungry")
-    covers: tuple[str, ...] = _words("coat scarf cloak umbrella apron")
-    foods: tuple[str, ...] = _words(
-        "soup bread cake rice honey cheese porridge apples noodles pancakes plums beans eggs corn jam pears"
-    )
-    morals: tuple[str, ...] = (
-        "share", "take good care of things", "ask for help", "never give up", "be gentle", "tell the truth",
-        "listen to others", "wait for a turn", "try new ways", "think before acting",
-    )  # fmt: skip
-    max_friends: int = 3
-    min_events: int = 6
-    max_events: int = 9
-
-
-LEXICON = Lexicon()
 
 
 @functools.cache
@@ -340,8 +264,8 @@ class _Plot:
     def end(self) -> None:
         """All forced: the outcome, the moral (from trait and outcome) and supper (a fact about the hero)."""
         outcome = f"{self.thing} was still {self.lost}" if self.lost else f"{self.holder} had {self.thing}"
-        moral = _ranked(self.lexicon.morals, f"{self.trait} {'lost' if self.lost else 'kept'}")[0]
-        food = _ranked(self.lexicon.foods, self.hero)[0]
+        moral = ranked(self.lexicon.morals, f"{self.trait} {'lost' if self.lost else 'kept'}")[0]
+        food = ranked(self.lexicon.foods, self.hero)[0]
         he, _, his = self.pronouns(self.hero)
         self.telling.say_forced(f" {outcome}. So {self.hero} learned to {moral}.")
         self.telling.say_forced(f" For supper, {he} ate {food} with {his} {self.relative} and went to bed.")
@@ -354,7 +278,7 @@ def _described(
     """The pairs "red ball" with P(noun) P(adjective | noun): each noun has six adjectives of its own."""
     pairs, weights = [], []
     for noun, noun_weight in zip(nouns, _zipf(len(nouns)), strict=True):
-        own = _ranked(adjectives, noun)[:6]
+        own = ranked(adjectives, noun)[:6]
         total = sum(_zipf(len(own)))
         pairs += [f"{adjective} {noun}" for adjective in own]
         weights += [noun_weight * weight / total for weight in _zipf(len(own))]
@@ -366,9 +290,6 @@ def _all_names(girls: tuple[str, ...], boys: tuple[str, ...]) -> tuple[tuple[str
     return girls + boys, _zipf(len(girls)) + _zipf(len(boys))
 
 
-_CLOSINGS = ("\nAt the end of the day,", "\nWhen the moon came up,", "\nBefore bedtime,")
-
-
 def tell(pick: Pick, lexicon: Lexicon = LEXICON) -> Story:
     """Tells one story. `pick` decides: a random one samples, a systematic one enumerates all stories."""
     telling = _Telling(pick)
@@ -376,8 +297,9 @@ def tell(pick: Pick, lexicon: Lexicon = LEXICON) -> Story:
     plot.begin()
     for told in range(lexicon.max_events + 1):
         events = plot.events() if told < lexicon.max_events else []
-        closings = [(0.5, closing, plot.end) for closing in _CLOSINGS] if told >= lexicon.min_events else []
-        weights, starts, continuations = zip(*events, *closings, strict=True)
+        if told >= lexicon.min_events:
+            events += [(0.5, f"\n{closing}", plot.end) for closing in lexicon.closings]
+        weights, starts, continuations = zip(*events, strict=True)
         go_on = continuations[telling.say(starts, weights)]
         go_on()
         if go_on == plot.end:
@@ -403,6 +325,7 @@ def generate(*, seed: int, split: str, count: int) -> Iterator[Story]:
 
 
 def recipe_fingerprint(*, seed: int, stories: int, validation_stories: int) -> str:
-    """SHA-256 of all that the texts depend on: recipe version, this source, and the parameters."""
-    source = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-    return _digest(str(RECIPE_VERSION), source, str(seed), str(stories), str(validation_stories)).hex()
+    """SHA-256 of all that the texts depend on: recipe version, sources of grammar and words, parameters."""
+    sources = (Path(__file__), Path(words.__file__))
+    hashes = [hashlib.sha256(source.read_bytes()).hexdigest() for source in sources]
+    return digest(str(RECIPE_VERSION), *hashes, str(seed), str(stories), str(validation_stories)).hex()

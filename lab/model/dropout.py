@@ -1,7 +1,7 @@
 """Which activations are dropped?
 
 Contract: dropout of the embeddings and of every sub-layer's branch before it joins the residual stream (Vaswani et al.
-2017, section 5.4), none inside attention. A mask is a function of (seed, step, site) and of the kind of device, so a
+2017, section 5.4), none inside attention. A mask is a function of (key, site) and of the kind of device, so a
 resumed run drops what an undisturbed one drops, and no other randomness is shifted.
 """
 
@@ -13,11 +13,11 @@ from torch import Tensor
 from lab.model.noise import keyed_generator
 
 
-def dropout(x: Tensor, *, rate: float, key: tuple[int, int] | None, site: str) -> Tensor:
-    """x * mask / (1 - rate). `key` = (seed, step); None, as in evaluation, drops nothing."""
+def dropout(x: Tensor, *, rate: float, key: Sequence[int] | None, site: str) -> Tensor:
+    """x * mask / (1 - rate). `key` = (seed, step, micro-batch); None, as in evaluation, drops nothing."""
     if key is None or rate == 0.0:
         return x
-    return x * _mask(x.shape, rate, *key, site, x.dtype, x.device)
+    return x * _mask(x.shape, rate, key, site, x.dtype, x.device)
 
 
 # An operator of its own, for torch.compile can't look into a generator.
@@ -25,13 +25,12 @@ def dropout(x: Tensor, *, rate: float, key: tuple[int, int] | None, site: str) -
 def _mask(
     shape: Sequence[int],
     rate: float,
-    seed: int,
-    step: int,
+    key: Sequence[int],
     site: str,
     dtype: torch.dtype,
     device: torch.device,
 ) -> Tensor:
-    generator = keyed_generator("dropout", seed, step, site, device=device)
+    generator = keyed_generator("dropout", *key, site, device=device)
     mask = torch.empty(tuple(shape), dtype=dtype, device=device).bernoulli_(1.0 - rate, generator=generator)
     return mask.div_(1.0 - rate)
 
@@ -40,8 +39,7 @@ def _mask(
 def _(
     shape: Sequence[int],
     rate: float,
-    seed: int,
-    step: int,
+    key: Sequence[int],
     site: str,
     dtype: torch.dtype,
     device: torch.device,

@@ -1,8 +1,8 @@
 """Which values does every parameter start from?
 
-Contract: a module that owns parameters declares their roles in a class attribute `roles` = {parameter: role}; this table
-turns a role into a distribution and refuses what it does not know. What a name looks like decides nothing, but each
-tensor's noise is a function of (seed, tensor name), so a variant that adds or removes a tensor leaves all others as they were.
+Contract: a module that owns parameters declares `roles` = {parameter: role} in its class; the table at the end turns a
+role into a distribution and refuses what it does not know. No rule looks at a tensor's name, but its noise is a
+function of (seed, name), so a variant that adds or removes a tensor leaves all others as they were.
 - linear, head: normal of variance 2 / (d_in + d_out) (Glorot and Bengio 2010, eq. 12), with no scaling by depth.
 - embedding: normal of standard deviation `embedding_std`.
 - position: the same, for both are summed and neither should drown the other; published models draw both alike too.
@@ -21,7 +21,7 @@ from lab.model.noise import keyed_generator
 
 def declared_roles(model: nn.Module) -> dict[str, str]:
     """{parameter name: role} of the whole model, a shared tensor once. Raises ValueError where a role is missing."""
-    roles = {}
+    roles: dict[str, str] = {}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     for module in model.modules():
         declared = getattr(module, "roles", {})

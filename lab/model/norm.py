@@ -8,7 +8,7 @@ Contract: a module built as `variant(size, **YAML)` that maps [..., size] to [..
 
 from collections.abc import Callable
 
-from torch import nn
+from torch import Tensor, nn
 
 
 class LayerNorm(nn.LayerNorm):
@@ -23,6 +23,10 @@ class RMSNorm(nn.RMSNorm):
 
     def __init__(self, size: int, *, eps: float):
         super().__init__(size, eps=eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Under bf16 autocast torch's fused kernel needs input and gain of one dtype; fp32 is the safer one.
+        return super().forward(x.to(self.weight.dtype))
 
 
 class NoNorm(nn.Identity):

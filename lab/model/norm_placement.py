@@ -1,7 +1,7 @@
 """Where do the norms of a sub-layer f stand?
 
 Contract: one placement per sub-layer, built as `variant(make_norm)`. It owns its norms and acts at three places, each
-the identity unless the variant says otherwise; a block computes x <- after(x + branch(f(before(x)))), all [..., d_model].
+the identity unless the variant says otherwise: x <- after(x + branch(f(before(x)))), all of them [..., d_model].
 - pre: x + f(N(x)). Xiong et al. 2020 (2002.04745), table 1.
 - post: N(x + f(x)). Vaswani et al. 2017 (1706.03762), section 3.1. The stream leaves normalised: no final norm.
 - double: x + N(f(N(x))), with two norms. Ding et al. 2021 (2105.13290), "Sandwich-LN"; Gemma 2 (2408.00118).

@@ -3,6 +3,7 @@
 tokens [B, T] -> embedding -> blocks (attention, feed-forward) -> final norm -> logits [B, T, vocab_size]
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -32,7 +33,7 @@ class Drop(Protocol):
 
 
 class Block(nn.Module):
-    """One layer: attention, then the feed-forward layer, each with its norms, on the residual stream [B, T, d_model]."""
+    """One layer on the residual stream [B, T, d_model]: attention, then the feed-forward layer, each with its norms."""
 
     def __init__(self, config: RunConfig, *, layer: int, kernel: Kernel):
         super().__init__()
@@ -97,9 +98,9 @@ class Transformer(nn.Module):
             self.head_scale = shape.d_model**-0.5
 
     def forward(
-        self, tokens: Tensor, *, dropout_key: tuple[int, int] | None = None, diagnostics: bool = False
+        self, tokens: Tensor, *, dropout_key: Sequence[int] | None = None, diagnostics: bool = False
     ) -> Output:
-        """tokens: int64 [B, T], T <= context_length. dropout_key: (seed, step) in training, None in evaluation.
+        """tokens: int64 [B, T], T <= context_length. dropout_key: (seed, step, micro-batch) in training, None in evaluation.
 
         diagnostics adds, for each layer i, "residual/rms/i" (RMS of the stream after block i) and
         "attention/logit_max/i" (largest |q.k| / sqrt(head_dim) over past pairs, before the soft-cap).

@@ -95,31 +95,27 @@ def _details(claim: dict[str, Any]) -> list[str]:
 
 def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Table:
     header = [
-        "arm", plan["x"]["label"], "d_model", "layers", "heads x size", "d_ff", "body parameters", "all parameters", "mismatch",
-        "val/bpb", "difference to baseline", "runs", "spike score k=4", "k=7",
+        "arm", plan["x"]["label"], "val/bpb", "difference to baseline", "runs", "mismatch", "d_model", "layers",
+        "heads x size", "d_ff", "body parameters", "all parameters", "spike score k=4", "k=7",
     ]  # fmt: skip
     rows, sort = [], []
     for entry, judged in zip(plan["arms"], found["arms"], strict=True):
         shape, counts, arm = entry["shape"], entry["counts"], evidence.arm(entry["name"])
         level, difference = judged["bpb"], judged["difference_percent"]
-        spikes = {k: _spike_score(arm, k) for k in ("score_k4", "score_k7")}
+        spikes = [_spike_score(arm, key) for key in ("score_k4", "score_k7")]
+        gap = Estimate(**difference).times(0.01).percent_text() if difference else ""
         cells: list[tuple[str, float | None]] = [
             (entry["label"] + (" (baseline)" if entry["baseline"] else ""), None),
             ("" if entry["x"] is None else f"{entry['x']:.2f}", entry["x"]),
-            (f"{shape['d_model']}", shape["d_model"]),
-            (f"{shape['num_layers']}", shape["num_layers"]),
-            (f"{shape['num_heads']} x {shape['head_dim']}", shape["num_heads"] * shape["head_dim"]),
-            (f"{shape['d_ff']}", shape["d_ff"]),
-            (f"{counts['body_parameters']:,}", counts["body_parameters"]),
-            (f"{counts['parameters']:,}", counts["parameters"]),
-            (f"{100 * entry['mismatch']:+.2f} %", entry["mismatch"]),
             (_level(level), level["mean"] if level else None),
-            (
-                Estimate(**difference).times(0.01).percent_text() if difference else "",
-                difference["mean"] if difference else None,
-            ),
+            (gap, difference["mean"] if difference else None),
             (", ".join(f"{count} {state}" for state, count in judged["states"].items()), None),
-            *((f"{100 * score:.2f} %" if score is not None else "", score) for score in spikes.values()),
+            (f"{100 * entry['mismatch']:+.2f} %", entry["mismatch"]),
+            *((str(shape[key]), shape[key]) for key in ("d_model", "num_layers")),
+            (f"{shape['num_heads']} x {shape['head_dim']}", shape["num_heads"] * shape["head_dim"]),
+            (str(shape["d_ff"]), shape["d_ff"]),
+            *((f"{counts[key]:,}", counts[key]) for key in ("body_parameters", "parameters")),
+            *((f"{100 * score:.2f} %" if score is not None else "", score) for score in spikes),
         ]
         rows.append([text for text, _ in cells])
         sort.append([number for _, number in cells])

@@ -12,7 +12,9 @@ from lab.data.shards import EvaluationBatch
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, batches: Sequence[EvaluationBatch], *, device: str, autocast: AbstractContextManager) -> dict[str, float | None]:
+def evaluate(
+    model: nn.Module, batches: Sequence[EvaluationBatch], *, device: str, autocast: AbstractContextManager
+) -> dict[str, float | None]:
     """Plain cross-entropy without dropout over every scored token: val/loss, val/bpb, val/excess_bpb (None without a floor)."""
     nats, tokens, bytes_, floor = 0.0, 0, 0, 0.0
     exact = all(batch.floor_nats is not None for batch in batches)

@@ -46,7 +46,9 @@ def train(
     try:
         while step < config.steps and not reason:
             if stop():
-                store.save_checkpoint(run_id, step, checkpoint.pack(model, optimizer, step=step, bytes_seen=bytes_seen))
+                store.save_checkpoint(
+                    run_id, step, checkpoint.pack(model, optimizer, step=step, bytes_seen=bytes_seen)
+                )
                 return None
             step += 1
             began = time.perf_counter()
@@ -64,10 +66,26 @@ def train(
                 evaluated = run.evaluate()
                 records.append({"kind": "evaluation", **at, **evaluated})
             log.write(records)
-            if not reason and (step == config.steps or time.monotonic() - committed > checkpoint_seconds) and checkpoint.is_finite(model):
-                store.save_checkpoint(run_id, step, checkpoint.pack(model, optimizer, step=step, bytes_seen=bytes_seen))
+            if (
+                not reason
+                and (step == config.steps or time.monotonic() - committed > checkpoint_seconds)
+                and checkpoint.is_finite(model)
+            ):
+                store.save_checkpoint(
+                    run_id, step, checkpoint.pack(model, optimizer, step=step, bytes_seen=bytes_seen)
+                )
                 committed = time.monotonic()
-        return _finish(store, run_id, log, run, step=step, bytes_seen=bytes_seen, seconds=seconds, reason=reason, evaluated=evaluated)
+        return _finish(
+            store,
+            run_id,
+            log,
+            run,
+            step=step,
+            bytes_seen=bytes_seen,
+            seconds=seconds,
+            reason=reason,
+            evaluated=evaluated,
+        )
     finally:
         log.close()
 
@@ -75,8 +93,23 @@ def train(
 class _Run:
     """What stays the same from step to step of one run."""
 
-    def __init__(self, config: RunConfig, shards: Shards, model: Transformer, optimizer: torch.optim.Optimizer, monitor: Monitor, device: str):
-        self.config, self.shards, self.model, self.optimizer, self.monitor, self.device = config, shards, model, optimizer, monitor, device
+    def __init__(
+        self,
+        config: RunConfig,
+        shards: Shards,
+        model: Transformer,
+        optimizer: torch.optim.Optimizer,
+        monitor: Monitor,
+        device: str,
+    ):
+        self.config, self.shards, self.model, self.optimizer, self.monitor, self.device = (
+            config,
+            shards,
+            model,
+            optimizer,
+            monitor,
+            device,
+        )
         self.forward = torch.compile(model) if config.precision.compile else model
         self.tokens_per_step = config.rows * config.shape.context_length
         points = config.evaluation.points
@@ -87,12 +120,18 @@ class _Run:
         self.batch_bytes = 0
 
     def autocast(self) -> Any:
-        return torch.autocast(self.device, dtype=torch.bfloat16) if self.config.precision.dtype == "bfloat16" else nullcontext()
+        return (
+            torch.autocast(self.device, dtype=torch.bfloat16)
+            if self.config.precision.dtype == "bfloat16"
+            else nullcontext()
+        )
 
     def step(self, step: int) -> tuple[dict[str, float], dict[str, float], str | None]:
         """One optimizer step: its logged values, its diagnostics (or {}), and why no weight was moved (or None)."""
         config = self.config
-        batch = self.shards.batch(step - 1, seed=config.seed, rows=config.rows, context_length=config.shape.context_length)
+        batch = self.shards.batch(
+            step - 1, seed=config.seed, rows=config.rows, context_length=config.shape.context_length
+        )
         self.batch_bytes = int(self.shards.token_bytes[batch[:, 1:]].sum())
         rows = torch.from_numpy(batch).to(self.device)
         lr = config.optimizer.lr * factor(step, steps=config.steps, schedule=config.schedule)
@@ -104,7 +143,9 @@ class _Run:
         stats: dict[str, Tensor] = {}
         for part, micro in enumerate(rows.split(config.micro_rows)):
             with self.autocast():
-                out = self.forward(micro[:, :-1], dropout_key=(config.seed, step, part), diagnostics=diagnose and part == 0)
+                out = self.forward(
+                    micro[:, :-1], dropout_key=(config.seed, step, part), diagnostics=diagnose and part == 0
+                )
             nats = cross_entropy(out.logits, micro[:, 1:])
             loss = nats
             if config.stability.z_loss:
@@ -119,7 +160,9 @@ class _Run:
         norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if config.optimizer.grad_clip is not None:
             nn.utils.clip_grads_with_norm_(parameters, config.optimizer.grad_clip, norm)
-        loss_value, norm_value, *rest = torch.stack([total / self.tokens_per_step, norm, *stats.values()]).tolist()
+        loss_value, norm_value, *rest = torch.stack(
+            [total / self.tokens_per_step, norm, *stats.values()]
+        ).tolist()
         values = {"train/loss": loss_value, "grad/norm": norm_value, "lr": lr}
         finite = all(abs(values[signal]) < float("inf") for signal in SIGNALS)  # False for NaN as well
         if not finite:
@@ -139,7 +182,9 @@ def _gradient_norms(model: nn.Module) -> dict[str, Tensor]:
         first, _, rest = name.partition(".")
         layer = f"block_{rest.partition('.')[0]}" if first == "blocks" else first
         if parameter.grad is not None:
-            squares[layer] = squares.get(layer, torch.zeros((), device=parameter.device)) + parameter.grad.square().sum()
+            squares[layer] = (
+                squares.get(layer, torch.zeros((), device=parameter.device)) + parameter.grad.square().sum()
+            )
     return {f"grad/norm/{layer}": square.sqrt() for layer, square in squares.items()}
 
 

@@ -33,7 +33,9 @@ def state_by_name(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[st
     return {name: dict(optimizer.state[p]) for name, p in model.named_parameters() if p in optimizer.state}
 
 
-def load_state_by_name(optimizer: torch.optim.Optimizer, model: nn.Module, state: dict[str, dict[str, Tensor]]) -> None:
+def load_state_by_name(
+    optimizer: torch.optim.Optimizer, model: nn.Module, state: dict[str, dict[str, Tensor]]
+) -> None:
     """Put moments back. Raises ValueError where names or shapes differ."""
     parameters = dict(model.named_parameters())
     if parameters.keys() != state.keys():

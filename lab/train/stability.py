@@ -33,13 +33,18 @@ def spike_score(history: Sequence[float], *, window: int, burn_in: int) -> float
 def summarize(history: Sequence[float], *, window: int, burn_in: int, threshold: float) -> dict[str, Any]:
     """Spike events and scores of a whole run, with the scale-free ratio of the 99.9th percentile to the median."""
     ends = range(burn_in + window + 1, len(history) + 1)
-    scores = [spike_score(history[max(0, end - window - 1) : end], window=window, burn_in=-1) or 0.0 for end in ends]
+    scores = [
+        spike_score(history[max(0, end - window - 1) : end], window=window, burn_in=-1) or 0.0 for end in ends
+    ]
     rank = min(len(history) - 1, math.ceil(0.999 * len(history)) - 1)
     return {
         "window": window,
         "threshold": threshold,
         "events": sum(score >= threshold for score in scores),
-        **{f"score_k{k}": sum(s >= k for s in scores) / len(scores) if scores else None for k in SCORED_THRESHOLDS},
+        **{
+            f"score_k{k}": sum(s >= k for s in scores) / len(scores) if scores else None
+            for k in SCORED_THRESHOLDS
+        },
         "p999_over_median": sorted(history)[rank] / median(history) if history and median(history) else None,
     }
 
@@ -49,7 +54,10 @@ class Monitor:
 
     def __init__(self, config: RunConfig, history: dict[str, list[float]]):
         self.history = {signal: list(history.get(signal, [])) for signal in SIGNALS}
-        self._rule = {"window": config.monitor.spike_window, "burn_in": warmup_steps(config.steps, config.schedule)}
+        self._rule = {
+            "window": config.monitor.spike_window,
+            "burn_in": warmup_steps(config.steps, config.schedule),
+        }
         self._monitor = config.monitor
         self._ceiling = config.monitor.divergence_factor * math.log(config.shape.vocab_size)
 
@@ -72,4 +80,7 @@ class Monitor:
 
     def summary(self) -> dict[str, Any]:
         threshold = self._monitor.spike_threshold
-        return {signal: summarize(values, **self._rule, threshold=threshold) for signal, values in self.history.items()}
+        return {
+            signal: summarize(values, **self._rule, threshold=threshold)
+            for signal, values in self.history.items()
+        }

@@ -7,6 +7,7 @@ checkpoint_seconds, threads.
 import multiprocessing
 import signal
 import traceback
+from datetime import UTC, datetime
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ def work(job: dict[str, Any]) -> None:
     def stop() -> bool:
         return bool(stopped) or (parent is not None and bool(wait([parent.sentinel], timeout=0)))
 
-    started = provenance(job["device"]) | {"threads": job["threads"]}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    started = provenance(job["device"]) | {"threads": job["threads"], "started": now}
     store.create(run_id, config, job["manifest"] | {"provenance": started})
     with store.lease(run_id) as held:
         if not held:

@@ -1,0 +1,16 @@
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="session")
+def shards(tmp_path_factory) -> Path:
+    """A small stories corpus under the byte tokenizer."""
+    from lab.config import Vocab
+    from lab.data.prepare import prepare
+    from tests.tiny_run import DATA
+
+    return prepare(DATA, Vocab("bytes", 257), cache=tmp_path_factory.mktemp("cache"), progress=None)

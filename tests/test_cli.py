@@ -1,0 +1,131 @@
+"""The command line end to end: every ablation runs, listings are stable JSON, and bad input starts nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab import cli
+from lab.plan import names
+
+QUICK = [
+    "size=nano",
+    "budget.amount=2048",
+    "data.stories=120",
+    "data.validation_stories=12",
+    "evaluation.documents=4",
+    "tracker=none",
+]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """`lab(arguments)` in this process on folders of its own; returns the exit code."""
+    folder = tmp_path_factory.mktemp("lab")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(cli, "RESULTS", folder / "results")
+    patch.setattr(cli, "CACHE", folder / "cache")
+    yield lambda *arguments: cli.main(list(arguments))
+    patch.undo()
+
+
+def command(*arguments, folder: Path, **environment):
+    """`lab` as a process of its own."""
+    env = (
+        os.environ
+        | {"LAB_RESULTS": str(folder / "results"), "LAB_CACHE": str(folder / "cache")}
+        | environment
+    )
+    return subprocess.run(
+        [sys.executable, "-m", "lab.cli", *arguments], capture_output=True, text=True, env=env, timeout=300
+    )
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_ablation_runs_from_plan_to_published_report(lab, name, capsys):
+    # The vocabulary's own budget is in bytes and its corpus must yield 2,048 tokens.
+    quick = [*QUICK, *(["budget.amount=8e3", "data.stories=2500"] if name == "vocab" else [])]
+    assert lab("sweep", name, *quick, "--seeds", "1") == 0
+    out = capsys.readouterr().out
+    report = cli.ROOT / out.rsplit("report: ", 1)[1].strip()
+    for file in ("report.html", "REPORT.md", "verdict.json", "plan.json"):
+        assert (report.parent / file).stat().st_size > 200
+    assert len(list((report.parent / "figures").glob("*.png"))) == 3
+    plan = json.loads((report.parent / "plan.json").read_text())
+    assert all(abs(arm["mismatch"]) <= 0.01 for arm in plan["arms"])
+    before = {p: p.stat().st_mtime_ns for p in (cli.RESULTS / "runs").rglob("metrics.jsonl")}
+    assert lab("sweep", name, *quick, "--seeds", "1", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["state"] for row in rows} <= {"finished", "diverged"} and all(row["id"] for row in rows)
+    assert before == {p: p.stat().st_mtime_ns for p in (cli.RESULTS / "runs").rglob("metrics.jsonl")}, (
+        "trained again"
+    )
+    assert lab("publish", name) == 0
+    folder = cli.RESULTS / name / plan["setting"]
+    lines = (folder / "runs.jsonl").read_bytes()
+    assert max(map(len, lines.splitlines())) <= 8192 and len(lines.splitlines()) == len(rows)
+    assert lab("publish", name) == 0 and (folder / "runs.jsonl").read_bytes() == lines
+
+
+def test_reports_rebuild_from_published_lines_alone(lab, tmp_path, monkeypatch, capsys):
+    assert lab("sweep", "norm", *QUICK, "--seeds", "1") == 0 and lab("publish", "norm") == 0
+    source = next((cli.RESULTS / "norm").iterdir())
+    clone = tmp_path / "results/norm" / source.name
+    clone.mkdir(parents=True)
+    for file in ("plan.json", "runs.jsonl"):
+        (clone / file).write_bytes((source / file).read_bytes())
+    monkeypatch.setattr(cli, "RESULTS", tmp_path / "results")
+    assert lab("report", "norm") == 0
+    assert (clone / "verdict.json").read_bytes() == (source / "verdict.json").read_bytes()
+
+
+def test_listings_carry_id_and_state(lab, capsys):
+    for arguments in (["status"], ["axes"], ["sweep", "norm", *QUICK, "--plan"]):
+        capsys.readouterr()
+        assert lab(*arguments, "--json") == 0
+        rows = json.loads(capsys.readouterr().out)
+        assert rows and all(row["id"] and row["state"] for row in rows)
+
+
+def test_multirun_trains_each_point_once(lab, capsys):
+    assert lab("train", "-m", "norm=rmsnorm,layernorm", *QUICK, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["arm"] for row in rows] == ["norm=rmsnorm", "norm=layernorm"]
+    assert {row["state"] for row in rows} == {"finished"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "norm=rmsnrom", "heads=7"], "heads.value = 7 (command line): does not divide d_model 96"),
+        (["sweep", "fn-ratio"], 'fn-ratio: no such ablation. Did you mean "ffn-ratio"?'),
+        (["sweep", "ffn-ratio", "ffn_ratio=8"], "sets ffn_ratio; choose another key"),
+        (["sweep", "ffn-ratio", "--with", "plain_x65"], 'no such optional arm. Did you mean "plain_x64"?'),
+        (["sweep", "ffn-ratio", "--seeds", "0"], "needs a whole number of 1 or more"),
+        (["sweep", "norm", "--sede", "3"], "unrecognized arguments"),
+        (["swep"], 'no command "swep". Did you mean "sweep"?'),
+        (["report", "norm"], "no sweep of it has run here"),
+        (["train", "engine.device=cuda"], "no such device. Found: cpu."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_exits_2_with_the_fix_and_leaves_nothing(arguments, message, tmp_path):
+    done = command(*arguments, folder=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("*.json*"))
+
+
+def test_help_lists_the_commands(tmp_path):
+    done = command("--help", folder=tmp_path)
+    assert done.returncode == 0
+    for name in ("train", "sweep", "status", "report", "publish", "axes", "sync"):
+        assert f"\n    {name} " in done.stdout
+
+
+def test_hydra_flags_still_work(tmp_path):
+    done = command("train", "--cfg", "job", "norm=layernorm", folder=tmp_path)
+    assert done.returncode == 0 and "name: layernorm" in done.stdout

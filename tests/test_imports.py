@@ -1,0 +1,90 @@
+"""The rooms of the house and who may enter which: imports go one way, and workers and reports stay light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LAB = Path(__file__).parents[1] / "lab"
+TRAINING = [
+    "config",
+    "compose",
+    "data",
+    "model",
+    "budget",
+    "runs",
+    "train",
+    "plan",
+    "sweep",
+    "progress",
+    "cli",
+]
+READING = ["stats", "evidence", "predicates", "confounds", "claims", "report", "publish", "cli"]
+HEAVY = {
+    "torch",
+    "hydra",
+    "omegaconf",
+    "tokenizers",
+    "datasets",
+    "wandb",
+    "scipy",
+    "matplotlib",
+    "jinja2",
+    "pandas",
+}
+
+
+def imported(path: Path) -> set[str]:
+    """Rooms of `lab` that a file imports anywhere in it."""
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        modules = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules = [f"lab.{a.name}" for a in node.names] if node.module == "lab" else [node.module]
+        elif isinstance(node, ast.Import):
+            modules = [a.name for a in node.names]
+        rooms |= {m.split(".")[1] for m in modules if m.startswith("lab.")}
+    return rooms
+
+
+def rooms() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for path in LAB.rglob("*.py"):
+        room = path.relative_to(LAB).parts[0].removesuffix(".py")
+        found.setdefault(room, set()).update(imported(path) - {room})
+    return found
+
+
+@pytest.mark.parametrize("order", [TRAINING, READING], ids=["training", "reading"])
+def test_imports_go_one_way(order):
+    for room, entered in rooms().items():
+        if room in order:
+            later = {r for r in entered if r in order and order.index(r) > order.index(room)}
+            assert not later, f"lab/{room} imports {later}"
+
+
+def test_what_reads_results_knows_runs_only():
+    for room in READING[:-1]:
+        assert rooms()[room] <= {*READING, "runs", "config"}, room
+
+
+@pytest.mark.parametrize(
+    ("module", "allowed"),
+    [
+        ("lab.train.worker", {"torch"}),
+        ("lab.report", set()),
+        ("lab.claims", set()),
+        ("lab.cli", set()),
+        ("lab.config", set()),
+    ],
+)
+def test_heavy_packages_stay_out(module, allowed):
+    code = f"import sys, {module}; print(' '.join(sys.modules))"
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+    assert loaded & HEAVY <= allowed

@@ -1,0 +1,268 @@
+"""The training loop: against torch written out by hand, resumed anywhere, under accumulation, and when numbers go bad."""
+
+import dataclasses
+import io
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lab.data.shards import Shards
+from lab.model.transformer import Transformer
+from lab.runs import RunStore
+from lab.train import loop
+from lab.train.checkpoint import pack, unpack
+from lab.train.loss import cross_entropy, z_loss
+from lab.train.optimizer import adamw, parameter_groups
+from lab.train.schedule import factor
+from tests.tiny_model import build
+from tests.tiny_run import job, tiny_run, trained
+
+MANIFEST = job(tiny_run(), run_id="r", store=".", shards=".")["manifest"] | {"provenance": {}}
+
+
+def train(run, shards, root, *, run_id="r", stop=lambda: False):
+    store = RunStore(root)
+    store.create(run_id, run, MANIFEST)
+    with store.lease(run_id):
+        loop.train(run, Shards.open(shards), store, run_id, device="cpu", checkpoint_seconds=0.0, stop=stop)
+    return store
+
+
+def losses(store, run_id="r"):
+    return [line["train/loss"].hex() for line in store.metrics(run_id) if line["kind"] == "step"]
+
+
+def assert_equal_checkpoints(ours, theirs):
+    """Weights and moments of the newest checkpoints, bit for bit."""
+    a, b = (
+        torch.load(io.BytesIO(store.load_checkpoint("r")[1]), weights_only=True) for store in (ours, theirs)
+    )
+    assert (a["step"], a["bytes"]) == (b["step"], b["bytes"])
+    for name, weight in a["model"].items():
+        assert torch.equal(weight, b["model"][name]), name
+        for key, moment in a["optimizer"][name].items():
+            assert torch.equal(moment, b["optimizer"][name][key]), (name, key)
+
+
+@pytest.fixture(scope="module")
+def whole(shards, tmp_path_factory):
+    """An uninterrupted run with dropout, accumulation and every logged signal."""
+    return train(run_with_everything(), shards, tmp_path_factory.mktemp("whole"))
+
+
+def run_with_everything(**changes):
+    base = tiny_run()
+    return tiny_run(
+        regularization=dataclasses.replace(base.regularization, dropout=0.2), micro_rows=2, **changes
+    )
+
+
+def test_losses_equal_a_loop_written_with_torch_alone(shards, tmp_path):
+    run = tiny_run()
+    store = train(run, shards, tmp_path)
+    model, data, o = build(run), Shards.open(shards), run.optimizer
+    decayed = [p for n, p in model.named_parameters() if p.ndim == 2 and "embedding" not in n]
+    plain = [p for n, p in model.named_parameters() if p.ndim != 2 or "embedding" in n]
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}],
+        lr=o.lr,
+        betas=(0.9, 0.95),
+        eps=1e-8,
+    )
+    for step in range(1, 13):
+        batch = torch.from_numpy(data.batch(step - 1, seed=0, rows=4, context_length=24))
+        for group in optimizer.param_groups:
+            group["lr"] = o.lr * factor(step, steps=12, schedule=run.schedule)
+        loss = F.cross_entropy(model(batch[:, :-1]).logits.flatten(0, 1), batch[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        line = [m for m in store.metrics("r") if m["kind"] == "step"][step - 1]
+        assert line["train/loss"] == pytest.approx(loss.item(), rel=1e-5)
+        assert line["grad/norm"] == pytest.approx(norm.item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 5, 11])
+def test_a_run_stopped_and_resumed_repeats_the_whole_one_bit_for_bit(whole, shards, tmp_path, stop_at):
+    calls = iter(range(1000))
+    store = train(run_with_everything(), shards, tmp_path, stop=lambda: next(calls) == stop_at)
+    assert store.state("r") == "lost" and len(losses(store)) == stop_at
+    train(run_with_everything(), shards, tmp_path)
+    assert losses(store) == losses(whole)
+    assert_equal_checkpoints(store, whole)
+    ours, theirs = store.read("r", "summary.json"), whole.read("r", "summary.json")
+    timed = ("seconds", "tokens_per_second")
+    assert {k: v for k, v in ours.items() if k not in timed} == {
+        k: v for k, v in theirs.items() if k not in timed
+    }
+
+
+def test_each_step_evaluation_and_diagnosis_is_logged_once(whole):
+    lines = whole.metrics("r")
+    assert [m["step"] for m in lines if m["kind"] == "step"] == list(range(1, 13))
+    assert [m["step"] for m in lines if m["kind"] == "evaluation"] == [4, 8, 12]
+    diagnosed = [m for m in lines if m["kind"] == "diagnostics"]
+    assert [m["step"] for m in diagnosed] == [1, 4, 8, 12]
+    layers = {f"{s}/{i}" for s in ("residual/rms", "attention/logit_max") for i in (0, 1)}
+    assert (
+        layers | {"logits/z", "grad/norm/block_0", "grad/norm/embedding", "grad/norm/head"}
+        <= diagnosed[0].keys()
+    )
+
+
+def test_layer_gradient_norms_add_up_to_the_whole(whole):
+    for line in whole.metrics("r"):
+        if line["kind"] == "diagnostics":
+            total = next(m for m in whole.metrics("r") if m["kind"] == "step" and m["step"] == line["step"])[
+                "grad/norm"
+            ]
+            parts = [v for k, v in line.items() if k.startswith("grad/norm/")]
+            # Diagnosed and logged before clipping: the squares of disjoint parts sum to the square of the whole.
+            assert math.sqrt(sum(p * p for p in parts)) == pytest.approx(total, rel=1e-5)
+
+
+def test_micro_batches_do_not_change_the_loss(shards, tmp_path):
+    stores = [train(tiny_run(micro_rows=m), shards, tmp_path / str(m)) for m in (4, 2, 1)]
+    curves = [[m["train/loss"] for m in s.metrics("r") if m["kind"] == "step"] for s in stores]
+    assert curves[1] == pytest.approx(curves[0], rel=1e-5) and curves[2] == pytest.approx(curves[0], rel=1e-5)
+
+
+def test_evaluating_more_often_changes_no_training_loss(whole, shards, tmp_path):
+    often = dataclasses.replace(run_with_everything().evaluation, points=12)
+    assert losses(train(run_with_everything(evaluation=often), shards, tmp_path)) == losses(whole)
+
+
+def test_dropout_changes_training_and_never_evaluation(shards, tmp_path):
+    stores = {}
+    for rate in (0.0, 0.5):
+        stores[rate] = train(
+            tiny_run(regularization=dataclasses.replace(tiny_run().regularization, dropout=rate)),
+            shards,
+            tmp_path / str(rate),
+        )
+    assert losses(stores[0.0]) != losses(stores[0.5])
+    still = tiny_run(regularization=dataclasses.replace(tiny_run().regularization, dropout=0.5))
+    batches = Shards.open(shards).validation(24, documents=4, rows=2)
+    model = build(still)
+    from contextlib import nullcontext
+
+    from lab.train.evaluate import evaluate
+
+    first, again = (evaluate(model, batches, device="cpu", autocast=nullcontext()) for _ in range(2))
+    assert first == again
+
+
+def test_uniform_predictions_cost_log2_of_the_vocabulary_a_byte(shards):
+    """Byte tokens: every scored byte costs log2(257) bits, and the end of a story as much again for no byte."""
+    from contextlib import nullcontext
+
+    from lab.train.evaluate import evaluate
+
+    run = tiny_run()
+    model = build(run)
+    torch.nn.init.zeros_(model.head.weight)
+    batches = Shards.open(shards).validation(24, documents=4, rows=2)
+    values = evaluate(model, batches, device="cpu", autocast=nullcontext())
+    tokens, bytes_ = sum(b.scored.sum() for b in batches), sum(b.bytes for b in batches)
+    floor = sum(b.floor_nats for b in batches)
+    assert values["val/loss"] == pytest.approx(math.log(257), rel=1e-6)
+    assert values["val/bpb"] == pytest.approx(math.log2(257) * tokens / bytes_, rel=1e-6)
+    assert values["val/excess_bpb"] == pytest.approx(
+        math.log2(257) * tokens / bytes_ - floor / math.log(2) / bytes_, rel=1e-6
+    )
+
+
+def test_the_z_loss_shapes_the_gradient_and_not_the_report(shards, tmp_path):
+    heavy = dataclasses.replace(tiny_run().stability, z_loss=1.0)
+    plain, shaped = (
+        train(tiny_run(), shards, tmp_path / "a"),
+        train(tiny_run(stability=heavy), shards, tmp_path / "b"),
+    )
+    assert losses(plain)[0] == losses(shaped)[0]
+    assert losses(plain)[1:] != losses(shaped)[1:]
+
+
+def test_z_loss_gradient_is_twice_log_z_times_softmax():
+    logits = torch.randn(
+        2, 3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    ).requires_grad_()
+    z = torch.log(torch.exp(logits.detach()).sum(-1, keepdim=True))
+    z_loss(logits).backward()
+    assert torch.allclose(logits.grad, 2 * z * torch.exp(logits.detach() - z), rtol=1e-5)
+    assert cross_entropy(torch.zeros(2, 3, 5), torch.zeros(2, 3, dtype=torch.int64)).item() == pytest.approx(
+        6 * math.log(5)
+    )
+
+
+@pytest.mark.parametrize("bad_step", [1, 2, 6, 12])
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_a_number_that_is_not_finite_ends_the_run_as_diverged(shards, tmp_path, monkeypatch, bad_step, where):
+    real = loop._Run.step
+
+    def poisoned(self, step):
+        if step == bad_step:
+            with torch.no_grad():
+                if where == "loss":
+                    self.model.head.weight[0, 0] = float("nan")
+                else:
+                    self.model.embedding.weight.register_hook(lambda g: g * float("inf"))
+        return real(self, step)
+
+    monkeypatch.setattr(loop._Run, "step", poisoned)
+    store = train(tiny_run(), shards, tmp_path)
+    summary = store.read("r", "summary.json")
+    assert summary["state"] == "diverged" and f"not finite at step {bad_step}" in summary["reason"]
+    assert (summary["val/bpb"] is None) == (bad_step < 4)  # evaluated at steps 4, 8 and 12
+    saved = store.load_checkpoint("r")
+    assert (saved is None) if bad_step == 1 else (saved[0] == bad_step - 1)
+    if saved:
+        model = Transformer(tiny_run())
+        unpack(saved[1], model, adamw(model, tiny_run(), roles=model.roles()), device="cpu")
+        assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
+def test_a_run_that_ends_worse_than_unigrams_has_diverged(shards, tmp_path):
+    hopeless = tiny_run(optimizer=dataclasses.replace(tiny_run().optimizer, lr=1e-12))
+    summary = train(hopeless, shards, tmp_path).read("r", "summary.json")
+    assert summary["state"] == "diverged" and "above the unigram entropy" in summary["reason"]
+    assert summary["val/bpb"] > summary["unigram_bpb"]
+
+
+def test_moments_go_by_name(shards):
+    run = tiny_run()
+    model = build(run)
+    optimizer = adamw(model, run, roles=model.roles())
+    model(torch.zeros(1, 8, dtype=torch.int64)).logits.sum().backward()
+    optimizer.step()
+    payload = pack(model, optimizer, step=3, bytes_seen=4)
+    other = build(run)
+    restored = adamw(other, run, roles=other.roles())
+    assert unpack(payload, other, restored, device="cpu") == (3, 4)
+    ours, theirs = dict(model.named_parameters()), dict(other.named_parameters())
+    for name in ours:
+        assert torch.equal(optimizer.state[ours[name]]["exp_avg"], restored.state[theirs[name]]["exp_avg"]), (
+            name
+        )
+    wider = build(tiny_run(shape=dataclasses.replace(run.shape, d_ff=64)))
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        unpack(payload, wider, adamw(wider, run, roles=wider.roles()), device="cpu")
+
+
+def test_every_parameter_stands_in_one_optimizer_group():
+    model = build(tiny_run(norm="layernorm", position="learned"))
+    groups = parameter_groups(model.roles())
+    names = [n for group in groups.values() for n in group]
+    assert sorted(names) == sorted(n for n, _ in model.named_parameters())
+    shapes = {n: p.ndim for n, p in model.named_parameters()}
+    matrices = {n for n, ndim in shapes.items() if ndim == 2}
+    assert set(groups["decayed"]) == matrices - {"embedding.weight", "position.weight"}
+
+
+def test_a_failed_run_keeps_its_traceback(tmp_path, shards):
+    with pytest.raises(SystemExit):
+        trained(tiny_run(), run_id="r", store=tmp_path, shards=tmp_path / "nowhere")
+    store = RunStore(tmp_path)
+    assert store.state("r") == "failed" and "Traceback" in (store.folder("r") / "error.txt").read_text()
