@@ -3,9 +3,7 @@
 import dataclasses
 
 import pytest
-
 from torch.utils.flop_counter import FlopCounterMode
-
 
 from lab.budget import Corpus, counts, match, resolve, shape
 from lab.compose import Override, compose

@@ -19,17 +19,20 @@ def ranked(items: tuple[str, ...], key: str) -> tuple[str, ...]:
     return tuple(sorted(items, key=lambda item: digest(key, item)))
 
 
-def _names(endings: str) -> tuple[str, ...]:
+def _names(endings: str, *, middles: str, ends: str) -> tuple[str, ...]:
+    """Two syllables or three: short names first, since the rank is the frequency."""
     starts = _words("Be Da Fi Go Ha Jo Ka Lu Mi No Pe Ro Sa Ti Wu")
-    return ranked(tuple(start + ending for start in starts for ending in endings.split()), "names")
+    short = tuple(start + ending for start in starts for ending in endings.split())
+    long = tuple(start + m + e for start in starts for m in middles.split() for e in ends.split())
+    return ranked(short, "names") + ranked(long, "names")
 
 
 @dataclass(frozen=True)
 class Lexicon:
     """The words of the grammar, most frequent first, and its limits. Cut down, all texts can be listed."""
 
-    girls: tuple[str, ...] = _names("la na ra ma mi vi li di ni za")
-    boys: tuple[str, ...] = _names("bo do ko lo mo no ro to ve ge")
+    girls: tuple[str, ...] = _names("la na ra ma mi vi li di ni za", middles="si ta le she", ends="na ssa lle mi ta ya")
+    boys: tuple[str, ...] = _names("bo do ko lo mo no ro to ve ge", middles="ba de ki gu", ends="ro n x ld ck rt")
     openings: tuple[str, ...] = (
         "Once upon a time, there was",
         "Long ago, there lived",
