@@ -285,6 +285,20 @@ def axes(options: argparse.Namespace, overrides: list[str]) -> int:
     return 0
 
 
+def baselines(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.compose import Override, compose
+    from lab.data import ngram
+    from lab.plan import prepared
+    from lab.progress import preparing
+
+    config = compose([Override(text) for text in overrides])
+    with preparing() as show:
+        folder, _ = prepared(config, cache=CACHE, progress=show)
+    rows = [{"id": f"{n['order']}-gram", "state": "measured", **n} for n in ngram.baselines(folder)]
+    _print(rows, as_json=options.json, columns=("id", "bpb", "nats_per_token"))
+    return 0
+
+
 def sync(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab import tracker
     from lab.compose import Override, compose
@@ -306,6 +320,11 @@ COMMANDS: dict[str, Any] = {
         _name_argument,
     ),
     "axes": (axes, "list the design axes, their variants and sources", _json),
+    "baselines": (
+        baselines,
+        "score n-gram tables on a corpus",
+        lambda parser: (_overrides(parser), _json(parser)),
+    ),
     "sync": (sync, "send to W&B what it is missing", lambda parser: (_overrides(parser), _json(parser))),
 }
 

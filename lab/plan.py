@@ -7,6 +7,7 @@ paired by seed, will answer. Planning prepares the data and trains nothing.
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,7 +204,8 @@ def make(
     record = {
         "ablation": name, "title": ablation.title, "question": ablation.question, "source": ablation.source,
         "setting": setting, "size": first.size.name, "data": first.data.name, "device_kind": device,
-        "overrides": list(overrides), "seeds": list(range(seeds)),
+        "overrides": [re.sub(r"(path)=.*", r"\1=PATH", text) for text in overrides],
+        "flags": [*(f"--with {name}" for name in extra_arms), *([f"--match {hold}"] if hold else [])], "seeds": list(range(seeds)),
         "match": {"what": how.hold, "solve": how.solve, "tolerance": how.tolerance},
         "x": {"key": ablation.axis.key, "label": ablation.axis.label, "log": True, "numeric": ablation.axis.numeric},
         "arms": records, "claims": ablation.claims, "notes": ablation.notes, "reference_lines": _reference_lines(shards[ablation.baseline]),
@@ -302,11 +304,10 @@ def _setting_keys(overrides: Sequence[str]) -> list[str]:
 
 
 def _reference_lines(shards: Path) -> list[dict[str, Any]]:
-    """The bigram and the best n-gram that `lab baselines` stored beside the shards."""
-    path = shards / "ngram.json"
-    if not path.exists():
-        return []
-    lines = json.loads(path.read_text())
+    """The bigram and the best n-gram table of the same shards: what a model must beat to have learnt more than counting."""
+    from lab.data.ngram import baselines
+
+    lines = baselines(shards)
     best = min(lines, key=lambda line: line["bpb"])
     return [
         {"label": f"{n['order']}-gram, Witten-Bell", "bpb": n["bpb"]}

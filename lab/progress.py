@@ -70,7 +70,7 @@ def preparing() -> Iterator[Callable[[str, float], None]]:
         told: set[str] = set()
 
         def show(stage: str, share: float) -> None:
-            name = stage.partition(",")[0]
+            name = stage.partition(":")[0]
             if name not in told:
                 told.add(name)
                 print(name, file=sys.stderr, flush=True)

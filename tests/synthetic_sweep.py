@@ -70,6 +70,7 @@ def sweep(
         "data": "stories",
         "device_kind": "cpu",
         "overrides": [],
+        "flags": [],
         "seeds": seeds,
         "match": {"what": "body_parameters", "tolerance": 0.01},
         "x": {"key": "ffn_ratio", "label": "d_ff / d_model", "log": True, "numeric": True},

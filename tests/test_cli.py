@@ -94,7 +94,10 @@ def test_multirun_trains_each_point_once(lab, capsys):
     assert lab("train", "-m", "norm=rmsnorm,layernorm", *QUICK, "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["arm"] for row in rows] == ["norm=rmsnorm", "norm=layernorm"]
-    assert {row["state"] for row in rows} <= {"finished", "diverged"}  # two steps may end above the unigram entropy
+    assert {row["state"] for row in rows} <= {
+        "finished",
+        "diverged",
+    }  # two steps may end above the unigram entropy
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,7 @@ def test_bad_input_exits_2_with_the_fix_and_leaves_nothing(arguments, message, t
 def test_help_lists_the_commands(tmp_path):
     done = command("--help", folder=tmp_path)
     assert done.returncode == 0
-    for name in ("train", "sweep", "status", "report", "publish", "axes", "sync"):
+    for name in ("train", "sweep", "status", "report", "publish", "axes", "baselines", "sync"):
         assert f"\n    {name} " in done.stdout
 
 

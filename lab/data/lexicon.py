@@ -31,8 +31,12 @@ def _names(endings: str, *, middles: str, ends: str) -> tuple[str, ...]:
 class Lexicon:
     """The words of the grammar, most frequent first, and its limits. Cut down, all texts can be listed."""
 
-    girls: tuple[str, ...] = _names("la na ra ma mi vi li di ni za", middles="si ta le she", ends="na ssa lle mi ta ya")
-    boys: tuple[str, ...] = _names("bo do ko lo mo no ro to ve ge", middles="ba de ki gu", ends="ro n x ld ck rt")
+    girls: tuple[str, ...] = _names(
+        "la na ra ma mi vi li di ni za", middles="si ta le she", ends="na ssa lle mi ta ya"
+    )
+    boys: tuple[str, ...] = _names(
+        "bo do ko lo mo no ro to ve ge", middles="ba de ki gu", ends="ro n x ld ck rt"
+    )
     openings: tuple[str, ...] = (
         "Once upon a time, there was",
         "Long ago, there lived",

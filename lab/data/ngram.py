@@ -8,7 +8,10 @@ Every document starts with `<|endoftext|>`, which is context only, and contexts 
 closing `<|endoftext|>` is predicted.
 """
 
+import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
@@ -16,6 +19,7 @@ import numpy as np
 from lab.data.shards import END_OF_TEXT_ID, Shards
 
 UNSEEN = -1
+ORDERS = (1, 2, 3, 4, 5)
 
 
 class Baseline(TypedDict):
@@ -38,6 +42,18 @@ def baseline(shards: Shards, *, orders: Sequence[int]) -> list[Baseline]:
         }
         for order in orders
     ]
+
+
+def baselines(folder: Path) -> list[Baseline]:
+    """The baselines of the shards in `folder`, orders 1 to 5; counted once and kept beside the shards."""
+    path = folder / "ngram.json"
+    if not path.exists():
+        found = baseline(Shards.open(folder), orders=ORDERS)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps(found, indent=1))
+        temporary.replace(path)
+    kept: list[Baseline] = json.loads(path.read_text())
+    return kept
 
 
 def witten_bell(train: np.ndarray, validation: np.ndarray, *, order: int, vocab_size: int) -> np.ndarray:

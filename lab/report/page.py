@@ -71,8 +71,9 @@ def page(plan: dict[str, Any], records: Sequence[dict[str, Any]], found: dict[st
 
 
 def _command(plan: dict[str, Any]) -> str:
-    """The make command whose plan this is; optional arms aside, which the plan doesn't tell from default ones."""
+    """The make command whose plan this is."""
     rest = [text for text in plan["overrides"] if text.partition("=")[0] not in ("size", "data")]
+    rest = [*" ".join(plan["flags"]).split(), *rest]
     command = (
         f"make sweep-{plan['ablation']} SIZE={plan['size']} DATA={plan['data']} SEEDS={len(plan['seeds'])}"
     )

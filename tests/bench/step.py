@@ -27,7 +27,9 @@ from lab.train.stability import Monitor
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("overrides", nargs="*")
@@ -48,7 +50,9 @@ def main() -> None:
                 steps(options.steps)
                 times[name] = (time.process_time() - began) / options.steps
             ratios.append(times["lab"] / times["plain"])
-            print(f"lab {times['lab'] * 1e3:.1f} ms, plain {times['plain'] * 1e3:.1f} ms, ratio {ratios[-1]:.3f}")
+            print(
+                f"lab {times['lab'] * 1e3:.1f} ms, plain {times['plain'] * 1e3:.1f} ms, ratio {ratios[-1]:.3f}"
+            )
         print(f"ratio: median {statistics.median(ratios):.3f}, range {min(ratios):.3f} to {max(ratios):.3f}")
 
 
@@ -81,7 +85,9 @@ def _plain_steps(run, shards):
     def steps(n: int) -> None:
         for _ in range(n):
             step = next(at) % run.steps + 1
-            batch = torch.from_numpy(shards.batch(step - 1, seed=0, rows=run.rows, context_length=run.shape.context_length))
+            batch = torch.from_numpy(
+                shards.batch(step - 1, seed=0, rows=run.rows, context_length=run.shape.context_length)
+            )
             for group in optimizer.param_groups:
                 group["lr"] = run.optimizer.lr * factor(step, steps=run.steps, schedule=run.schedule)
             optimizer.zero_grad(set_to_none=True)
