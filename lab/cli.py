@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lab import listing
 from lab.config import ConfigError, closest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -154,9 +155,10 @@ def train(options: argparse.Namespace, overrides: list[str]) -> int:
         plan = make_single(points, results=RESULTS, cache=CACHE, progress=show)
     states = _execute(plan, quiet=options.json)
     rows = [
-        _run_row(run_id, group="train", arm=job["manifest"]["job_type"]) for run_id, job in plan.jobs.items()
+        listing.run_row(_store(), run_id, group="train", arm=job["manifest"]["job_type"])
+        for run_id, job in plan.jobs.items()
     ]
-    _print(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "tokens", "val/bpb"))
+    listing.show(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "tokens", "val/bpb"))
     return 0 if set(states.values()) <= RESULT_STATES else 1
 
 
@@ -188,7 +190,7 @@ def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
             extra_arms=options.extra_arms, hold=options.match, progress=show,
         )  # fmt: skip
     if options.plan:
-        _print_plan(plan, as_json=options.json)
+        listing.print_plan(plan, _store(), as_json=options.json)
         return 0
     plan.folder.mkdir(parents=True, exist_ok=True)
     write_atomic(plan.folder / "plan.json", dumps(plan.record, indent=1))
@@ -203,14 +205,14 @@ def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
     states = _execute(plan, quiet=options.json)
     page = _report(plan.record, plan.folder)
     rows = [
-        _run_row(run_id, group=options.name, arm=job["manifest"]["job_type"])
+        listing.run_row(_store(), run_id, group=options.name, arm=job["manifest"]["job_type"])
         for run_id, job in plan.jobs.items()
     ]
     if options.json:
-        _print(rows, as_json=True, columns=())
+        listing.show(rows, as_json=True, columns=())
     else:
-        _print_outcomes(plan.folder)
-        print(f"report: {_shown(page)}")
+        listing.print_outcomes(plan.folder)
+        print(f"report: {listing.shown(page)}")
     failed = sorted(run_id for run_id, state in states.items() if state not in RESULT_STATES)
     if failed:
         reasons = {str(_store().read(i, "summary.json")["reason"]) for i in failed if states[i] == "failed"}
@@ -226,9 +228,9 @@ def status(options: argparse.Namespace, overrides: list[str]) -> int:
         run_id: (plan["ablation"], arm["name"]) for plan in _plans() for arm in plan["arms"] for run_id in arm["runs"].values()
     }  # fmt: skip
     known = planned | {run_id: ("train", None) for run_id in _store().ids() if run_id not in planned}
-    rows = [_run_row(run_id, group=group, arm=arm) for run_id, (group, arm) in known.items()]
+    rows = [listing.run_row(_store(), run_id, group=group, arm=arm) for run_id, (group, arm) in known.items()]
     rows.sort(key=lambda row: (row["ablation"], row["arm"] or "", row["seed"] or 0))
-    _print(
+    listing.show(
         rows, as_json=options.json, columns=("id", "state", "ablation", "arm", "seed", "tokens", "val/bpb")
     )
     return 0
@@ -249,8 +251,8 @@ def report(options: argparse.Namespace, overrides: list[str]) -> int:
         raise ConfigError(
             f"{options.name}: no sweep of it has run here. Start one with make sweep-{options.name}."
         )
-    _print(
-        [{"id": str(_shown(page)), "state": "written"} for page in pages],
+    listing.show(
+        [{"id": str(listing.shown(page)), "state": "written"} for page in pages],
         as_json=options.json,
         columns=("id",),
     )
@@ -266,8 +268,8 @@ def publish(options: argparse.Namespace, overrides: list[str]) -> int:
             f"{options.name}: no sweep of it has run here. Start one with make sweep-{options.name}."
         )
     folders = [publishing.publish(plan, _store(), RESULTS) for plan in plans]
-    _print(
-        [{"id": str(_shown(folder)), "state": "published"} for folder in folders],
+    listing.show(
+        [{"id": str(listing.shown(folder)), "state": "published"} for folder in folders],
         as_json=options.json,
         columns=("id", "state"),
     )
@@ -281,7 +283,7 @@ def axes(options: argparse.Namespace, overrides: list[str]) -> int:
         {"id": f"{v.group}={v.name}", "state": "default" if v.default else "available", "what": v.what}
         for v in variants()
     ]
-    _print(rows, as_json=options.json, columns=("id", "state", "what"))
+    listing.show(rows, as_json=options.json, columns=("id", "state", "what"))
     return 0
 
 
@@ -295,7 +297,7 @@ def baselines(options: argparse.Namespace, overrides: list[str]) -> int:
     with preparing() as show:
         folder, _ = prepared(config, cache=CACHE, progress=show)
     rows = [{"id": f"{n['order']}-gram", "state": "measured", **n} for n in ngram.baselines(folder)]
-    _print(rows, as_json=options.json, columns=("id", "bpb", "nats_per_token"))
+    listing.show(rows, as_json=options.json, columns=("id", "bpb", "nats_per_token"))
     return 0
 
 
@@ -305,7 +307,7 @@ def sync(options: argparse.Namespace, overrides: list[str]) -> int:
 
     config = compose([Override(text) for text in overrides])
     sent = tracker.sync(RESULTS / "runs", RESULTS / "wandb", project=config.tracker.project)
-    _print(sent, as_json=options.json, columns=("id", "state", "sent"))
+    listing.show(sent, as_json=options.json, columns=("id", "state", "sent"))
     return 0
 
 
@@ -380,115 +382,6 @@ def _report(plan: dict[str, Any], folder: Path) -> Path:
         store.record(run_id) for arm in plan["arms"] for run_id in arm["runs"].values() if run_id in known
     ]
     return Path(write(plan, records, folder))
-
-
-def _run_row(run_id: str, *, group: str, arm: str | None) -> dict[str, Any]:
-    store = _store()
-    if not (store.folder(run_id) / "manifest.json").exists():
-        return {
-            "id": run_id,
-            "state": "pending",
-            "ablation": group,
-            "arm": arm,
-            "seed": None,
-            "tokens": None,
-            "val/bpb": None,
-        }
-    state, manifest = store.state(run_id), store.read(run_id, "manifest.json")
-    summary = store.read(run_id, "summary.json") if (store.folder(run_id) / "summary.json").exists() else {}
-    seed = store.read(run_id, "config.json")["seed"]
-    values = {key: summary.get(key) for key in ("tokens", "val/bpb", "reason")}
-    return {
-        "id": run_id,
-        "state": state,
-        "ablation": group,
-        "arm": arm or manifest["job_type"],
-        "seed": seed,
-        **values,
-    }
-
-
-def _print(rows: list[dict[str, Any]], *, as_json: bool, columns: Sequence[str]) -> None:
-    if as_json:
-        print(json.dumps(rows, indent=1, allow_nan=False))
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*columns, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(_cell(row[column])) for column in columns))
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
-
-
-def _cell(value: Any) -> str:
-    return (
-        ""
-        if value is None
-        else f"{value:.4f}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else str(value)
-    )
-
-
-def _print_plan(plan: Any, *, as_json: bool) -> None:
-    """Runs, parameters, FLOPs, mismatch and a time estimate of a plan that starts nothing."""
-    store = _store()
-    rows = []
-    for arm in plan.record["arms"]:
-        counts, ids = arm["counts"], list(arm["runs"].values())
-        shape = arm["shape"]
-        rows.append({
-            "id": arm["name"], "state": ", ".join(sorted({store.state(i) for i in ids})), "label": arm["label"], "x": arm["x"],
-            "d_model": shape["d_model"], "layers": shape["num_layers"], "heads": f"{shape['num_heads']} x {shape['head_dim']}", "d_ff": shape["d_ff"],
-            "parameters": counts["parameters"], "body": counts["body_parameters"], "mismatch": f"{arm['mismatch']:+.2%}",
-            "tokens": arm["tokens"], "PFLOP": counts["flops_per_token"] * arm["tokens"] / 1e15, "runs": ids,
-        })  # fmt: skip
-    _print(
-        rows,
-        as_json=as_json,
-        columns=(
-            "id",
-            "label",
-            "state",
-            "d_model",
-            "layers",
-            "heads",
-            "d_ff",
-            "parameters",
-            "body",
-            "mismatch",
-            "tokens",
-            "PFLOP",
-        ),
-    )
-    if not as_json:
-        from lab.sweep import default_workers
-
-        waiting = [i for i in plan.jobs if store.state(i) == "pending"]
-        work = sum(
-            plan.jobs[i]["manifest"]["counts"]["flops_per_token"]
-            * next(a["tokens"] for a in plan.record["arms"] if i in a["runs"].values())
-            for i in waiting
-        )
-        workers = plan.engine.workers or default_workers(plan.record["device_kind"])
-        speed = {"cpu": 2.0e10, "cuda": 5.0e13}[plan.record["device_kind"]]
-        print(
-            f"{len(plan.jobs)} runs, {len(waiting)} to train, about {work / speed / workers / 60:.0f} min with {workers} at a time"
-        )
-
-
-def _print_outcomes(folder: Path) -> None:
-    verdict = json.loads((folder / "verdict.json").read_text())
-    for claim in verdict["claims"]:
-        print(f"{claim['id']}: {claim['outcome']}. {claim['why']}")
-
-
-def _shown(path: Path) -> Path:
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 if __name__ == "__main__":

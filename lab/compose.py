@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lab.config import STRUCTURAL, Config, ConfigError, build, closest, convert, problems_of, show
+from lab.config import STRUCTURAL, Config, ConfigError, build, closest, convert, show
+from lab.rules import problems_of
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF = ROOT / "conf"

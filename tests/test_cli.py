@@ -126,7 +126,7 @@ def test_help_lists_the_commands(tmp_path):
     done = command("--help", folder=tmp_path)
     assert done.returncode == 0
     for name in ("train", "sweep", "status", "report", "publish", "axes", "baselines", "sync"):
-        assert f"\n    {name} " in done.stdout
+        assert f"\n  {name} " in done.stdout.replace("\n    ", "\n  ")
 
 
 def test_hydra_flags_still_work(tmp_path):

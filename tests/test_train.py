@@ -85,11 +85,22 @@ def test_losses_equal_a_loop_written_with_torch_alone(shards, tmp_path):
         assert line["grad/norm"] == pytest.approx(norm.item(), rel=1e-4)
 
 
-@pytest.mark.parametrize("stop_at", [1, 4, 5, 11])
+@pytest.mark.parametrize("stop_at", [0, 1, 4, 5, 11])
 def test_a_run_stopped_and_resumed_repeats_the_whole_one_bit_for_bit(whole, shards, tmp_path, stop_at):
     calls = iter(range(1000))
     store = train(run_with_everything(), shards, tmp_path, stop=lambda: next(calls) == stop_at)
     assert store.state("r") == "lost" and len(losses(store)) == stop_at
+    with store.lease("r"):
+        loop.train(
+            run_with_everything(),
+            Shards.open(shards),
+            store,
+            "r",
+            device="cpu",
+            checkpoint_seconds=0.0,
+            stop=lambda: True,
+        )
+    assert len(losses(store)) == stop_at  # stopped again before its next step
     train(run_with_everything(), shards, tmp_path)
     assert losses(store) == losses(whole)
     assert_equal_checkpoints(store, whole)

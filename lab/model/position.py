@@ -41,7 +41,7 @@ class Rotary(Position):
     def __init__(self, shape: Shape, *, theta: float):
         super().__init__()
         angle = _angles(shape.context_length, shape.head_dim, theta).repeat(1, 2)
-        sign = torch.tensor([-1.0, 1.0]).repeat_interleave(shape.head_dim // 2)
+        sign = torch.tensor([-1.0, 1.0], device="cpu").repeat_interleave(shape.head_dim // 2)
         self.register_buffer("cos", angle.cos(), persistent=False)
         self.register_buffer("signed_sin", angle.sin() * sign, persistent=False)
 
@@ -78,8 +78,12 @@ class Sine(Position):
 
 def _angles(length: int, size: int, base: float) -> Tensor:
     """position * base^(-2i / size) in fp32, [length, ceil(size / 2)]."""
-    frequency = 1.0 / base ** (torch.arange(0, size, 2).float() / size)
-    return torch.outer(torch.arange(length).float(), frequency)
+    # On the CPU even where the model is built without memory: arithmetic there would load all of torch's compiler.
+    even, positions = (
+        torch.arange(0, size, 2, device="cpu").float(),
+        torch.arange(length, device="cpu").float(),
+    )
+    return torch.outer(positions, 1.0 / base ** (even / size))
 
 
 VARIANTS: dict[str, type[Position]] = {"rope": Rotary, "learned": Learned, "sine": Sine, "none": NoPosition}

@@ -41,14 +41,18 @@ def train(
     monitor = Monitor(config, {signal: [line[signal] for line in lines] for signal in SIGNALS})
     run = _Run(config, shards, model, optimizer, monitor, device)
     log = store.open_metrics(run_id, after=step)
+
+    def save() -> None:
+        payload = checkpoint.pack(model, optimizer, step=step, bytes_seen=bytes_seen)
+        store.save_checkpoint(run_id, step, payload)
+
     evaluated: dict[str, Any] | None = None
     reason, seconds, committed = None, sum(line["seconds"] for line in lines), time.monotonic()
     try:
         while step < config.steps and not reason:
             if stop():
-                store.save_checkpoint(
-                    run_id, step, checkpoint.pack(model, optimizer, step=step, bytes_seen=bytes_seen)
-                )
+                if step > (saved[0] if saved else 0):
+                    save()
                 return None
             step += 1
             began = time.perf_counter()
@@ -71,9 +75,7 @@ def train(
                 and (step == config.steps or time.monotonic() - committed > checkpoint_seconds)
                 and checkpoint.is_finite(model)
             ):
-                store.save_checkpoint(
-                    run_id, step, checkpoint.pack(model, optimizer, step=step, bytes_seen=bytes_seen)
-                )
+                save()
                 committed = time.monotonic()
         return _finish(
             store,

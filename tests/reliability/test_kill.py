@@ -21,10 +21,26 @@ FINAL = ("val/bpb", "train/loss", "tokens", "bytes", "spikes", "state")
 
 
 def start(folder: Path) -> subprocess.Popen:
+    """The sweep as a process group of its own, its output appended to `folder`/output."""
+    folder.mkdir(exist_ok=True)
     env = os.environ | {"LAB_RESULTS": str(folder / "results"), "LAB_CACHE": str(folder.parent / "cache")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "lab.cli", *SWEEP], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    )  # fmt: skip
+    with open(folder / "output", "ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "lab.cli", *SWEEP],
+            env=env,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def finish(sweep: subprocess.Popen, folder: Path) -> str:
+    """Wait for the sweep to succeed; returns what all sweeps of the folder printed."""
+    code = sweep.wait(timeout=300)
+    output = (folder / "output").read_text()
+    errors = [p.read_text() for p in (folder / "results/runs").glob("*/error.txt")]
+    assert code == 0, "\n".join([output, *errors])
+    return output
 
 
 def finals(folder: Path) -> dict[str, dict]:
@@ -55,9 +71,7 @@ def alive(folder: Path) -> list[str]:
 
 
 def test_kills_lose_nothing_and_repeat_nothing(tmp_path):
-    undisturbed = start(tmp_path / "undisturbed")
-    output = undisturbed.communicate(timeout=300)[0].decode()
-    assert undisturbed.returncode == 0, output
+    finish(start(tmp_path / "undisturbed"), tmp_path / "undisturbed")
     expected = finals(tmp_path / "undisturbed")
     assert len(expected) == 6
 
@@ -75,8 +89,7 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path):
         finished_before = {
             p.parent.name: p.stat().st_mtime_ns for p in (folder / "results/runs").glob("*/summary.json")
         }
-    last = start(folder)
-    assert last.wait(timeout=300) == 0
+    finish(start(folder), folder)
     assert finals(folder) == expected
     assert steps(folder) == steps(tmp_path / "undisturbed")
     deadline = time.monotonic() + 20
@@ -90,11 +103,11 @@ def test_ctrl_c_saves_every_started_run_and_says_how_to_go_on(tmp_path):
     folder = tmp_path / "stopped"
     sweep = start(folder)
     while not any(len(s) > 20 for s in steps(folder).values()):
-        assert sweep.poll() is None, sweep.communicate()[0].decode()
+        assert sweep.poll() is None, (folder / "output").read_text()
         time.sleep(0.2)
     os.killpg(sweep.pid, signal.SIGINT)
-    output = sweep.communicate(timeout=60)[0].decode()
-    assert sweep.returncode == 130 and "The same command continues" in output and "Traceback" not in output
+    code, output = sweep.wait(timeout=60), (folder / "output").read_text()
+    assert code == 130 and "The same command continues" in output and "Traceback" not in output
     logged = {run: s for run, s in steps(folder).items() if s}
     unfinished = [run for run in logged if run not in finals(folder)]
     assert unfinished

@@ -1,0 +1,155 @@
+"""What values a configuration may hold, each alone and all together, in the user's terms.
+
+`RULES` judges single keys; `_between` what only fits or clashes together. No rule knows a variant of any axis by name.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from lab.config import Config
+
+Rule = tuple[str, Callable[[Config], Any], Callable[[Any], bool], str]
+
+
+def _positive(key: str) -> Rule:
+    return _rule(key, lambda v: v > 0, "must be greater than 0.")
+
+
+def _rule(key: str, holds: Callable[[Any], bool], otherwise: str) -> Rule:
+    def value(config: Config) -> Any:
+        node: Any = config
+        for part in key.split("."):
+            node = getattr(node, part)
+        return node
+
+    return key, value, holds, otherwise
+
+
+def _among(key: str, *known: str) -> Rule:
+    return _rule(key, lambda v: v in known, f"unknown. Known: {', '.join(known)}.")
+
+
+RULES: tuple[Rule, ...] = (
+    _rule("seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),
+    *map(
+        _positive,
+        ("size.d_model", "size.num_layers", "size.head_dim", "size.context_length", "size.vocab_size"),
+    ),
+    *map(_positive, ("size.tokens_per_step", "size.tokens", "size.lr", "heads.value", "heads.head_dim")),
+    _rule("ffn_ratio.value", lambda v: 0.01 <= v <= 1024, "must be between 0.01 and 1024."),
+    _rule("aspect.value", lambda v: v > 0, "must be greater than 0."),
+    _rule(
+        "vocab.value",
+        lambda v: 257 <= v <= 2**20,
+        "needs 257 (256 bytes and <|endoftext|>) to 1048576 tokens.",
+    ),
+    _among("vocab.tokenizer", "bytes", "bpe"),
+    _rule("regularization.dropout", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
+    _rule("regularization.weight_decay", lambda v: v >= 0, "must be 0 or more."),
+    _rule("stability.z_loss", lambda v: v >= 0, "must be 0 or more."),
+    _positive("stability.attention_softcap"),
+    _positive("stability.output_softcap"),
+    _rule(
+        "init.embedding_std", lambda v: v > 0, "all embeddings would start equal to zero. Use more than 0."
+    ),
+    _positive("init.cutoff"),
+    _positive("optimizer.lr"),
+    _rule("optimizer.beta1", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
+    _rule("optimizer.beta2", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
+    _positive("optimizer.eps"),
+    _rule(
+        "optimizer.grad_clip",
+        lambda v: v > 0,
+        "would remove every gradient. Write null to switch clipping off.",
+    ),
+    _rule(
+        "schedule.warmup_fraction", lambda v: 0 <= v < 1, "must be below 1: the peak would never be reached."
+    ),
+    _rule("schedule.final_fraction", lambda v: 0 <= v <= 1, "must be between 0 and 1 of the peak."),
+    _rule("schedule.decay_fraction", lambda v: 0 <= v <= 1, "must be between 0 and 1 of all steps."),
+    _rule(
+        "data.validation_fraction",
+        lambda v: 0 < v < 1,
+        "must be above 0 and below 1: both splits need documents.",
+    ),
+    _rule("data.stories", lambda v: v >= 0, "must be 0 or more."),
+    _rule("data.validation_stories", lambda v: v >= 0, "must be 0 or more."),
+    _rule("data.seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),
+    *map(_positive, ("batch.tokens_per_step", "batch.micro_rows", "budget.amount")),
+    _among("budget.unit", "tokens", "bytes", "flops"),
+    _among("precision.dtype", "float32", "bfloat16"),
+    *map(
+        _positive,
+        ("evaluation.points", "evaluation.documents", "evaluation.rows", "monitor.diagnostics_every"),
+    ),
+    _rule("monitor.spike_window", lambda v: v >= 2, "needs 2 steps or more."),
+    *map(_positive, ("monitor.spike_threshold", "monitor.divergence_factor", "monitor.divergence_patience")),
+    _among("tracker.mode", "auto", "offline", "online"),
+    _positive("engine.workers"),
+    _among("engine.device", "auto", "cpu", "cuda"),
+    _rule("engine.checkpoint_seconds", lambda v: v >= 0, "must be 0 or more."),
+)
+
+
+def problems_of(config: Config) -> list[tuple[str, str]]:
+    """Everything wrong with single values and between them, as (key, sentence). Empty when all is well."""
+    found = []
+    for key, value_of, holds, otherwise in RULES:
+        value = value_of(config)
+        if value is None:
+            continue
+        if isinstance(value, float) and not math.isfinite(value):
+            found.append((key, "must be a finite number."))
+        elif not holds(value):
+            found.append((key, otherwise))
+    return found or _between(config)
+
+
+def _between(config: Config) -> list[tuple[str, str]]:
+    found = []
+    width, heads, context = config.size.d_model, config.heads, config.size.context_length
+    if heads.value and not heads.head_dim and width % heads.value:
+        fits = [n for n in range(1, width + 1) if width % n == 0 and width // n >= 2]
+        near = sorted(fits, key=lambda n: abs(n - heads.value))[:3]
+        found.append(
+            (
+                "heads.value",
+                f"does not divide d_model {width}. Use {' or '.join(map(str, sorted(near)))}, or set heads.head_dim.",
+            )
+        )
+    head_dim = heads.head_dim or (width // heads.value if heads.value else config.size.head_dim)
+    fits_width = heads.head_dim or not heads.value or width % heads.value == 0
+    if not heads.value and width % head_dim:
+        found.append(
+            (
+                "heads.head_dim" if heads.head_dim else "size.d_model",
+                f"d_model {width} is not a multiple of the head size {head_dim}. Set heads.value too.",
+            )
+        )
+    if config.position.get("theta") is not None and fits_width and head_dim % 2:
+        found.append(("heads.head_dim", f"head size {head_dim} is odd; rotary positions need an even one."))
+    if config.batch.tokens_per_step % context:
+        near = max(1, round(config.batch.tokens_per_step / context)) * context
+        found.append(
+            ("batch.tokens_per_step", f"is not a multiple of the context length {context}. Nearest: {near}.")
+        )
+    elif config.batch.micro_rows and (config.batch.tokens_per_step // context) % config.batch.micro_rows:
+        found.append(
+            (
+                "batch.micro_rows",
+                f"does not divide the {config.batch.tokens_per_step // context} rows of a step.",
+            )
+        )
+    if config.budget.unit == "tokens" and config.budget.amount < config.batch.tokens_per_step:
+        found.append(("budget.amount", f"is less than one batch of {config.batch.tokens_per_step} tokens."))
+    if config.vocab.tokenizer == "bytes" and config.vocab.value != 257:
+        found.append(
+            (
+                "vocab.value",
+                "the byte tokenizer has 257 tokens. Leave it at 257 or choose vocab.tokenizer=bpe.",
+            )
+        )
+    if config.schedule.warmup_fraction + config.schedule.decay_fraction > 1:
+        found.append(("schedule.decay_fraction", "warm-up and decay are longer than training. Shorten one."))
+    return found
