@@ -36,6 +36,7 @@ class Corpus:
 
     fingerprint: str
     bytes_per_token: float
+    train_tokens: int
 
 
 def counts(run: RunConfig) -> Counts:

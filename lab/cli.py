@@ -78,6 +78,11 @@ def _overrides(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _override_arguments(parser: argparse.ArgumentParser) -> None:
+    _overrides(parser)
+    _json(parser)
+
+
 def _train_arguments(parser: argparse.ArgumentParser) -> None:
     _overrides(parser)
     parser.add_argument(
@@ -322,12 +327,8 @@ COMMANDS: dict[str, Any] = {
         _name_argument,
     ),
     "axes": (axes, "list the design axes, their variants and sources", _json),
-    "baselines": (
-        baselines,
-        "score n-gram tables on a corpus",
-        lambda parser: (_overrides(parser), _json(parser)),
-    ),
-    "sync": (sync, "send to W&B what it is missing", lambda parser: (_overrides(parser), _json(parser))),
+    "baselines": (baselines, "score n-gram tables on a corpus", _override_arguments),
+    "sync": (sync, "send to W&B what it is missing", _override_arguments),
 }
 
 

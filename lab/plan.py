@@ -73,12 +73,20 @@ class Ablation:
 
 @dataclass(frozen=True)
 class PlannedArm:
+    """An arm with its rules resolved; `mismatch` is relative to what the baseline has of the held count."""
+
     name: str
     arm: Arm
     config: Config
     run: RunConfig
     counts: Any
     mismatch: float
+    shards: Path
+    corpus: Any
+
+    @property
+    def tokens(self) -> int:
+        return self.run.steps * self.run.rows * self.run.shape.context_length
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,6 @@ class Plan:
 
     record: dict[str, Any]
     folder: Path
-    runs: dict[str, RunConfig]
     jobs: dict[str, dict[str, Any]]
     engine: Any
     tracker: Any
@@ -144,6 +151,10 @@ def compose_arms(
     configs, problems = {}, []
     fixed = {text.partition("=")[0].partition(".")[0]: arm for arm, a in arms.items() for text in a.overrides}
     for text in overrides:
+        if text.partition("=")[0] == "seed":
+            problems.append(
+                f"{text} (command line): an ablation pairs its own seeds. Use --seeds N for 0 ... N-1."
+            )
         if (group := text.partition("=")[0].partition(".")[0]) in fixed:
             problems.append(
                 f"{text} (command line): arm {fixed[group]} of ablation {name} sets {group}; choose another key."
@@ -169,48 +180,57 @@ def make(
     """The plan of an ablation with the user's overrides. Raises ConfigError with every problem before anything is prepared."""
     ablation = load(name)
     arms = chosen_arms(ablation, extra_arms)
-    seeds = seeds or ablation.seeds
     configs = compose_arms(name, ablation, arms, overrides)
     how = ablation.match if hold is None else Match(hold, "none", ablation.match.tolerance)
-    planned, shards = _resolve(
-        arms, configs, baseline=ablation.baseline, how=how, cache=cache, progress=progress
-    )
-    first = configs[ablation.baseline]
-    device = device_kind(first)
-    default = compose_arms(
-        name, ablation, {ablation.baseline: arms[ablation.baseline]}, _setting_keys(overrides)
-    )
-    varied = hold is not None or default[ablation.baseline] != first
-    setting = f"{first.size.name}-{first.data.name}-{device}"
-    if varied:
-        asked = json.dumps([sorted(set(overrides) - set(_setting_keys(overrides))), hold])
-        setting += "-" + hashlib.sha256(asked.encode()).hexdigest()[:6]
-    folder = results / "sweeps" / name / setting
-    runs: dict[str, RunConfig] = {}
+    planned = _resolve(arms, configs, baseline=ablation.baseline, how=how, cache=cache, progress=progress)
+    baseline = next(item for item in planned if item.name == ablation.baseline)
+    first, paired_seeds = baseline.config, list(range(seeds or ablation.seeds))
+    device, setting = device_kind(first), _setting(name, ablation, baseline, overrides, hold)
     jobs: dict[str, dict[str, Any]] = {}
     records = []
     for item in planned:
-        paired = {}
-        for seed in range(seeds):
-            run = dataclasses.replace(item.run, seed=seed)
-            run_id, job = job_of(
-                run, config=item.config, shards=shards[item.name], results=results, counts=item.counts,
-                group=name, job_type=item.name, tags=[ablation.axis.key, first.size.name, first.data.name],
-            )  # fmt: skip
-            paired[str(seed)] = run_id
-            runs[run_id] = run
-            jobs.setdefault(run_id, job)
-        records.append(_arm_record(item, ablation, paired))
+        tags = [ablation.axis.key, first.size.name, first.data.name]
+        of_arm = [job_of(item, seed=seed, results=results, group=name, tags=tags) for seed in paired_seeds]
+        for job in of_arm:
+            jobs.setdefault(job["run_id"], job)
+        runs = {str(seed): job["run_id"] for seed, job in zip(paired_seeds, of_arm, strict=True)}
+        records.append(_arm_record(item, ablation, runs))
     record = {
         "ablation": name, "title": ablation.title, "question": ablation.question, "source": ablation.source,
         "setting": setting, "size": first.size.name, "data": first.data.name, "device_kind": device,
         "overrides": [re.sub(r"(path)=.*", r"\1=PATH", text) for text in overrides],
-        "flags": [*(f"--with {name}" for name in extra_arms), *([f"--match {hold}"] if hold else [])], "seeds": list(range(seeds)),
-        "match": {"what": how.hold, "solve": how.solve, "tolerance": how.tolerance},
+        "flags": [*(f"--with {name}" for name in extra_arms), *([f"--match {hold}"] if hold else [])],
+        "seeds": paired_seeds, "match": {"what": how.hold, "solve": how.solve, "tolerance": how.tolerance},
         "x": {"key": ablation.axis.key, "label": ablation.axis.label, "log": True, "numeric": ablation.axis.numeric},
-        "arms": records, "claims": ablation.claims, "notes": ablation.notes, "reference_lines": _reference_lines(shards[ablation.baseline]),
+        "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *_repeats(planned)],
+        "reference_lines": _reference_lines(baseline.shards),
     }  # fmt: skip
-    return Plan(record, folder, runs, jobs, first.engine, first.tracker)
+    return Plan(record, results / "sweeps" / name / setting, jobs, first.engine, first.tracker)
+
+
+def _setting(
+    name: str, ablation: Ablation, baseline: PlannedArm, overrides: Sequence[str], hold: str | None
+) -> str:
+    """<size>-<data>-<device>, with a digest of whatever else was asked that changes a result."""
+    told = ("size", "data", "tracker", "engine")
+    told_overrides = [t for t in overrides if t.partition("=")[0].partition(".")[0] in told]
+    only_told = compose_arms(name, ablation, {baseline.name: baseline.arm}, told_overrides)[baseline.name]
+    config = baseline.config
+    setting = f"{config.size.name}-{config.data.name}-{device_kind(config)}"
+    if hold is None and only_told == config:
+        return setting
+    asked = json.dumps([sorted(set(overrides) - set(told_overrides)), hold])
+    return f"{setting}-{hashlib.sha256(asked.encode()).hexdigest()[:6]}"
+
+
+def _repeats(planned: Sequence[PlannedArm]) -> list[str]:
+    """A note where the budget needs the training text more than once."""
+    epochs = [item.tokens / item.corpus.train_tokens for item in planned]
+    if max(epochs) <= 1:
+        return []
+    return [
+        f"Training passes over the text {min(epochs):.1f} to {max(epochs):.1f} times; repeated text is worth less than new."
+    ]
 
 
 def device_kind(config: Config) -> str:
@@ -218,25 +238,18 @@ def device_kind(config: Config) -> str:
     return ("cuda" if has_gpu() else "cpu") if config.engine.device == "auto" else config.engine.device
 
 
-def job_of(
-    run: RunConfig,
-    *,
-    config: Config,
-    shards: Path,
-    results: Path,
-    counts: Any,
-    group: str,
-    job_type: str,
-    tags: list[str],
-) -> tuple[str, dict[str, Any]]:
-    """The run's id, and all that a worker needs to train it, as plain values."""
+def job_of(item: PlannedArm, *, seed: int, results: Path, group: str, tags: list[str]) -> dict[str, Any]:
+    """All that a worker needs to train one run, as plain values (see lab/train/worker.py)."""
     from lab.runs import run_id
 
-    device = device_kind(config)
-    return run_id(run), {
-        "config": dataclasses.asdict(run), "run_id": run_id(run), "store": str(results / "runs"), "shards": str(shards),
-        "device": device, "threads": 1 if device == "cpu" else 4, "checkpoint_seconds": config.engine.checkpoint_seconds,
-        "manifest": {"group": group, "job_type": job_type, "tags": tags, "counts": dataclasses.asdict(counts)},
+    run, device = dataclasses.replace(item.run, seed=seed), device_kind(item.config)
+    return {
+        "config": dataclasses.asdict(run), "run_id": run_id(run), "store": str(results / "runs"),
+        "shards": str(item.shards), "device": device, "threads": 1 if device == "cpu" else 4,
+        "checkpoint_seconds": item.config.engine.checkpoint_seconds,
+        "manifest": {
+            "group": group, "job_type": item.name, "tags": tags, "counts": dataclasses.asdict(item.counts),
+        },
     }  # fmt: skip
 
 
@@ -250,13 +263,14 @@ def prepared(
 
     folder = prepare(config.data, config.vocab, cache=cache, progress=progress)
     shards = Shards.open(folder)
-    return folder, Corpus(shards.fingerprint, shards.bytes_per_token)
+    return folder, Corpus(shards.fingerprint, shards.bytes_per_token, shards.train_tokens)
 
 
 def _resolve(
     arms: dict[str, Arm], configs: dict[str, Config], *, baseline: str, how: Match, cache: Path,
     progress: Callable[[str, float], None] | None,
-) -> tuple[list[PlannedArm], dict[str, Path]]:  # fmt: skip
+) -> list[PlannedArm]:  # fmt: skip
+    """Every arm resolved and matched to the baseline. Raises ConfigError with the problems of all arms."""
     from lab import budget
 
     corpora = {name: prepared(config, cache=cache, progress=progress) for name, config in configs.items()}
@@ -264,7 +278,7 @@ def _resolve(
     target = 0 if how.hold == "none" else int(getattr(budget.counts(first), how.hold))
     planned, problems = [], []
     for name, arm in arms.items():
-        config, corpus = configs[name], corpora[name][1]
+        config, (folder, corpus) = configs[name], corpora[name]
         try:
             run = budget.resolve(config, corpus)
             if how.hold != "none" and name != baseline:
@@ -280,10 +294,10 @@ def _resolve(
                 f"arm {name}: {how.hold} differ from the baseline's by {mismatch:+.1%} (limit {how.tolerance:.0%}). "
                 "Choose another match.solve, raise match.tolerance, or run with --match none."
             )
-        planned.append(PlannedArm(name, arm, config, run, counted, mismatch))
+        planned.append(PlannedArm(name, arm, config, run, counted, mismatch, folder, corpus))
     if problems:
         raise ConfigError(problems)
-    return planned, {name: folder for name, (folder, _) in corpora.items()}
+    return planned
 
 
 def _arm_record(item: PlannedArm, ablation: Ablation, runs: dict[str, str]) -> dict[str, Any]:
@@ -292,15 +306,9 @@ def _arm_record(item: PlannedArm, ablation: Ablation, runs: dict[str, str]) -> d
         "name": item.name, "family": item.arm.family, "label": item.arm.label.format(x="" if x is None else f"{x:.3g}"), "x": x,
         "overrides": item.arm.overrides, "baseline": item.name == ablation.baseline,
         "shape": dataclasses.asdict(item.run.shape), "counts": dataclasses.asdict(item.counts),
-        "steps": item.run.steps, "tokens": item.run.steps * item.run.rows * item.run.shape.context_length,
+        "steps": item.run.steps, "tokens": item.tokens,
         "mismatch": item.mismatch, "runs": runs,
     }  # fmt: skip
-
-
-def _setting_keys(overrides: Sequence[str]) -> list[str]:
-    """Overrides that the setting's name already tells, and those that change no result."""
-    told = ("size", "data", "tracker", "engine")
-    return [text for text in overrides if text.partition("=")[0].partition(".")[0] in told]
 
 
 def _reference_lines(shards: Path) -> list[dict[str, Any]]:
@@ -334,17 +342,16 @@ def make_single(
             problems += [p for p in error.problems if p not in problems]
     if problems:
         raise ConfigError(problems)
-    runs: dict[str, RunConfig] = {}
     jobs: dict[str, dict[str, Any]] = {}
-    varying = {text for point in points for text in point} - set.intersection(*map(set, points))
+    shared = {text for text in points[0] if all(text in point for point in points)}
     for config, point in zip(configs, points, strict=True):
+        name = " ".join(t for t in point if t not in shared and not t.startswith("seed=")) or "run"
         folder, corpus = prepared(config, cache=cache, progress=progress)
         run = budget.resolve(config, corpus)
-        arm = " ".join(text for text in point if text in varying and not text.startswith("seed=")) or "run"
-        run_id, job = job_of(
-            run, config=config, shards=folder, results=results, counts=budget.counts(run),
-            group="train", job_type=arm, tags=[config.size.name, config.data.name],
-        )  # fmt: skip
-        runs[run_id], jobs[run_id] = run, job
+        arm = Arm(family="", label=name, overrides=list(point))
+        item = PlannedArm(name, arm, config, run, budget.counts(run), 0.0, folder, corpus)
+        tags = [config.size.name, config.data.name]
+        job = job_of(item, seed=config.seed, results=results, group="train", tags=tags)
+        jobs[job["run_id"]] = job
     record = {"ablation": "train", "device_kind": device_kind(configs[0])}
-    return Plan(record, results / "sweeps" / "train", runs, jobs, configs[0].engine, configs[0].tracker)
+    return Plan(record, results / "sweeps" / "train", jobs, configs[0].engine, configs[0].tracker)

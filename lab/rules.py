@@ -111,7 +111,8 @@ def _between(config: Config) -> list[tuple[str, str]]:
     width, heads, context = config.size.d_model, config.heads, config.size.context_length
     if heads.value and not heads.head_dim and width % heads.value:
         fits = [n for n in range(1, width + 1) if width % n == 0 and width // n >= 2]
-        near = sorted(fits, key=lambda n: abs(n - heads.value))[:3]
+        count = heads.value
+        near = sorted(fits, key=lambda n: abs(n - count))[:3]
         found.append(
             (
                 "heads.value",
@@ -130,9 +131,12 @@ def _between(config: Config) -> list[tuple[str, str]]:
     if config.position.get("theta") is not None and fits_width and head_dim % 2:
         found.append(("heads.head_dim", f"head size {head_dim} is odd; rotary positions need an even one."))
     if config.batch.tokens_per_step % context:
-        near = max(1, round(config.batch.tokens_per_step / context)) * context
+        nearest = max(1, round(config.batch.tokens_per_step / context)) * context
         found.append(
-            ("batch.tokens_per_step", f"is not a multiple of the context length {context}. Nearest: {near}.")
+            (
+                "batch.tokens_per_step",
+                f"is not a multiple of the context length {context}. Nearest: {nearest}.",
+            )
         )
     elif config.batch.micro_rows and (config.batch.tokens_per_step // context) % config.batch.micro_rows:
         found.append(

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from lab import mirror as mirror_of_runs
 from lab import tracker
 from lab.config import ConfigError
 from lab.runs import MetricsLog, RunStore, write_atomic
@@ -400,7 +401,7 @@ def test_mode_follows_login_and_environment(tmp_path: Path, monkeypatch: pytest.
 
 def test_rows_of_a_growing_file(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    tail = tracker.MetricsTail(path)
+    tail = mirror_of_runs.MetricsTail(path)
     assert list(tail.rows(ended=False)) == []
     text = "".join(json.dumps({"kind": "step", "step": s, "tokens": s}) + "\n" for s in (1, 2, 3))
     with open(path, "w", buffering=1) as file:
