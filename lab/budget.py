@@ -20,6 +20,9 @@ from lab.model.transformer import Transformer
 PLAIN_RATIO, GATED_RATIO = 4.0, 8 / 3  # of equal parameters: 2 * 4 = 3 * 8/3 (Shazeer 2020, arXiv:2002.05202)
 
 
+WIDEST = 48  # head sizes across, of the widths that are tried
+
+
 @dataclass(frozen=True)
 class Counts:
     """parameters = body + embedding (input, positions and untied head); flops_per_token: training, matrix products only."""
@@ -133,12 +136,12 @@ def match(config: Config, run: RunConfig, *, hold: str, target: int, solve: str)
     if solve == "d_ff":
         return _solve_d_ff(run, hold, target)
     step, candidates = config.heads.head_dim or config.size.head_dim, []
-    for d_model in range(step, 64 * step, step):
+    for d_model in range(step, WIDEST * step, step):
         try:
             narrow = shape(config, d_model=d_model, num_layers=run.shape.num_layers)
             candidates.append(_solve_d_ff(dataclasses.replace(run, shape=narrow), hold, target))
         except ConfigError:
-            break
+            continue
     if not candidates:
         raise ConfigError(f"size.head_dim = {step}: no width that is a multiple of it holds {target} {hold}.")
     return min(candidates, key=lambda s: abs(math.log(s.d_ff / s.d_model / ratio(config))))

@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     overrides = list(getattr(options, "overrides", []))
-    unknown = [text for text in rest if text.startswith("-")]
-    if unknown and options.command != "train":
+    unknown = [text for text in rest if text.startswith("-") or not hasattr(options, "overrides")]
+    if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         return int(options.run(options, [*overrides, *rest]))
@@ -85,6 +85,7 @@ def _override_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _train_arguments(parser: argparse.ArgumentParser) -> None:
     _overrides(parser)
+    _retry(parser)
     parser.add_argument(
         "-m", "--multirun", action="store_true", help="expand sweeps such as ffn_ratio=1,2,4 seed=0,1"
     )
@@ -96,12 +97,6 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
         const="all",
         help="Hydra's account of the composition: defaults, defaults-tree, searchpath",
     )
-    parser.add_argument(
-        "--shell-completion",
-        "-sc",
-        metavar="install=SHELL",
-        help="Hydra's tab completion for bash, zsh or fish",
-    )
     _json(parser)
 
 
@@ -109,7 +104,7 @@ def _sweep_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         metavar="NAME",
-        help="an ablation: " + ", ".join(sorted(p.stem for p in (ROOT / "ablations").glob("*.yaml"))),
+        help="an ablation: " + ", ".join(_ablations()),
     )
     _overrides(parser)
     parser.add_argument(
@@ -129,8 +124,16 @@ def _sweep_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--match", choices=("none",), help="keep each arm's own width instead of matching parameters"
     )
-    parser.add_argument("--retry", action="store_true", help="train failed runs again")
+    _retry(parser)
     _json(parser)
+
+
+def _retry(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--retry",
+        action="store_true",
+        help="train again what failed, or ended under another torch or kind of device",
+    )
 
 
 def _at_least_one(text: str) -> int:
@@ -148,8 +151,20 @@ def _name_argument(parser: argparse.ArgumentParser) -> None:
     _json(parser)
 
 
+def _publish_arguments(parser: argparse.ArgumentParser) -> None:
+    _name_argument(parser)
+    parser.add_argument(
+        "setting", nargs="?", metavar="SETTING", help="which of its settings, where there are several"
+    )
+
+
+def _completion_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "words"))
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+
+
 def train(options: argparse.Namespace, overrides: list[str]) -> int:
-    if options.cfg or options.info or options.shell_completion:
+    if options.cfg or options.info:
         return _hydra(options, overrides)
     from lab.compose import expand
     from lab.plan import make_single
@@ -158,23 +173,17 @@ def train(options: argparse.Namespace, overrides: list[str]) -> int:
     points = expand(overrides) if options.multirun else [overrides]
     with preparing() as show:
         plan = make_single(points, results=RESULTS, cache=CACHE, progress=show)
-    states = _execute(plan, quiet=options.json)
-    rows = [
-        listing.run_row(_store(), run_id, group="train", arm=job["manifest"]["job_type"])
-        for run_id, job in plan.jobs.items()
-    ]
-    listing.show(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "tokens", "val/bpb"))
-    return 0 if set(states.values()) <= RESULT_STATES else 1
+    print(f"{len(plan.jobs)} to train: {plan.record['setting']}", file=sys.stderr)
+    return _run(plan, group="train", options=options)
 
 
 def _hydra(options: argparse.Namespace, overrides: list[str]) -> int:
-    """Hydra's own --cfg, --info and completion on the same tree, after our own check of the overrides."""
+    """Hydra's own --cfg and --info on the same tree, after our own check of the overrides."""
     import hydra
 
     from lab.compose import CONF, Override, checked, machine_defaults
 
     flags = [f"--{flag}={value}" for flag, value in (("cfg", options.cfg), ("info", options.info)) if value]
-    flags += ["--shell-completion", options.shell_completion] if options.shell_completion else []
     written = [Override(text) for text in overrides]
     texts, _, problems = checked([*machine_defaults(written), *written])
     if problems:
@@ -199,33 +208,51 @@ def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
         return 0
     plan.folder.mkdir(parents=True, exist_ok=True)
     write_atomic(plan.folder / "plan.json", dumps(plan.record, indent=1))
+    arms, seeds = len(plan.record["arms"]), len(plan.record["seeds"])
+    print(f"{options.name}: {arms} arms x {seeds} seeds, {plan.record['setting']}", file=sys.stderr)
+    return _run(plan, group=options.name, options=options, write_report=True)
+
+
+def _run(plan: Any, *, group: str, options: argparse.Namespace, write_report: bool = False) -> int:
+    """Train what a plan lacks and print what came of it; 0 when every run has a result."""
     if options.retry:
-        for run_id in plan.jobs:
-            if _store().state(run_id) == "failed":
-                _store().reopen(run_id)
-    print(
-        f"{options.name}: {len(plan.record['arms'])} arms x {len(plan.record['seeds'])} seeds, {plan.record['setting']}",
-        file=sys.stderr,
-    )
-    states = _execute(plan, quiet=options.json)
-    page = _report(plan.record, plan.folder)
+        _reopen(plan)
+    _execute(plan, quiet=options.json)
+    page = _report(plan.record, plan.folder) if write_report else None
     rows = [
-        listing.run_row(_store(), run_id, group=options.name, arm=job["manifest"]["job_type"])
+        listing.run_row(_store(), run_id, group=group, arm=job["manifest"]["job_type"])
         for run_id, job in plan.jobs.items()
     ]
-    if options.json:
-        listing.show(rows, as_json=True, columns=())
+    if options.json or not page:
+        listing.show(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "tokens", "val/bpb"))
     else:
         listing.print_outcomes(plan.folder)
         print(f"report: {listing.shown(page)}")
-    failed = sorted(run_id for run_id, state in states.items() if state not in RESULT_STATES)
+    failed = [row for row in rows if row["state"] not in RESULT_STATES]
+    for reason in sorted({row["reason"] or f"run {row['id']} is {row['state']}" for row in failed}):
+        print(f"error: {reason}", file=sys.stderr)
     if failed:
-        reasons = {str(_store().read(i, "summary.json")["reason"]) for i in failed if states[i] == "failed"}
         print(
-            f"error: {len(failed)} of {len(states)} runs have no result: {'; '.join(sorted(reasons))}. --retry runs them again.",
+            f"error: {len(failed)} of {len(rows)} runs have no result; --retry runs them again.",
             file=sys.stderr,
         )
     return 1 if failed else 0
+
+
+def _reopen(plan: Any) -> None:
+    """Make failed runs, and finished ones of another torch or kind of device, pending again."""
+    from lab.runs import END_STATES, LIKENESS, provenance
+
+    store = _store()
+    for run_id, job in plan.jobs.items():
+        here = provenance(job["device"])
+        state = store.state(run_id)
+        if state == "failed":
+            store.reopen(run_id)
+        elif state in END_STATES:
+            there = store.read(run_id, "manifest.json")["provenance"]
+            if any(there[key] != here[key] for key in LIKENESS):
+                store.clear(run_id)
 
 
 def status(options: argparse.Namespace, overrides: list[str]) -> int:
@@ -243,41 +270,37 @@ def status(options: argparse.Namespace, overrides: list[str]) -> int:
 
 def report(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.publish import published
+    from lab.report import write
 
-    pages = [
-        _report(plan, RESULTS / "sweeps" / plan["ablation"] / plan["setting"])
-        for plan in _plans(options.name)
-    ]
+    here = {plan["setting"]: plan for plan in _plans(options.name)}
+    folder = RESULTS / "sweeps" / options.name
+    pages = [_report(plan, folder / setting) for setting, plan in here.items()]
+    for plan, records in published(RESULTS, options.name):
+        if plan["setting"] not in here:
+            pages.append(write(plan, records, folder / plan["setting"]))
     if not pages:
-        from lab.report import write
-
-        pages = [write(plan, records, folder) for plan, records, folder in published(RESULTS, options.name)]
-    if not pages:
-        raise ConfigError(
-            f"{options.name}: no sweep of it has run here. Start one with make sweep-{options.name}."
-        )
-    listing.show(
-        [{"id": str(listing.shown(page)), "state": "written"} for page in pages],
-        as_json=options.json,
-        columns=("id",),
-    )
+        raise ConfigError(_never_run(options.name))
+    rows = [{"id": str(listing.shown(page)), "state": "written"} for page in pages]
+    listing.show(rows, as_json=options.json, columns=("id", "state"))
     return 0
+
+
+def _never_run(name: str) -> str:
+    return f"{name}: no sweep of it has run here. Start one with make sweep-{name}."
 
 
 def publish(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab import publish as publishing
 
-    plans = list(_plans(options.name))
+    plans = {plan["setting"]: plan for plan in _plans(options.name)}
     if not plans:
-        raise ConfigError(
-            f"{options.name}: no sweep of it has run here. Start one with make sweep-{options.name}."
-        )
-    folders = [publishing.publish(plan, _store(), RESULTS) for plan in plans]
-    listing.show(
-        [{"id": str(listing.shown(folder)), "state": "published"} for folder in folders],
-        as_json=options.json,
-        columns=("id", "state"),
-    )
+        raise ConfigError(_never_run(options.name))
+    setting = options.setting or (next(iter(plans)) if len(plans) == 1 else "")
+    if setting not in plans:
+        raise ConfigError(f"{options.name} {setting}: name one of its settings here: {', '.join(plans)}.")
+    folder = publishing.publish(plans[setting], _store(), RESULTS)
+    rows = [{"id": str(listing.shown(folder)), "state": "published"}]
+    listing.show(rows, as_json=options.json, columns=("id", "state"))
     return 0
 
 
@@ -301,7 +324,10 @@ def baselines(options: argparse.Namespace, overrides: list[str]) -> int:
     config = compose([Override(text) for text in overrides])
     with preparing() as show:
         folder, _ = prepared(config, cache=CACHE, progress=show)
-    rows = [{"id": f"{n['order']}-gram", "state": "measured", **n} for n in ngram.baselines(folder)]
+    rows = [
+        {"id": f"{n['order']}-gram", "state": "measured", **n}
+        for n in ngram.baselines(folder, documents=config.evaluation.documents)
+    ]
     listing.show(rows, as_json=options.json, columns=("id", "bpb", "nats_per_token"))
     return 0
 
@@ -316,6 +342,21 @@ def sync(options: argparse.Namespace, overrides: list[str]) -> int:
     return 0
 
 
+def completion(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.completion import SCRIPTS, candidates
+
+    if options.shell != "words":
+        print(SCRIPTS[options.shell], end="")
+        return 0
+    command, word = (*options.words, "", "")[:2]
+    print("\n".join(candidates(command, word, commands=list(COMMANDS), ablations=_ablations())))
+    return 0
+
+
+def _ablations() -> list[str]:
+    return sorted(path.stem for path in (ROOT / "ablations").glob("*.yaml"))
+
+
 COMMANDS: dict[str, Any] = {
     "train": (train, "train one run, or a Hydra multirun with -m", _train_arguments),
     "sweep": (sweep, "run an ablation and write its report; the same command continues it", _sweep_arguments),
@@ -324,11 +365,16 @@ COMMANDS: dict[str, Any] = {
     "publish": (
         publish,
         "write an ablation's runs, verdict and report under results/ for a commit",
-        _name_argument,
+        _publish_arguments,
     ),
     "axes": (axes, "list the design axes, their variants and sources", _json),
     "baselines": (baselines, "score n-gram tables on a corpus", _override_arguments),
     "sync": (sync, "send to W&B what it is missing", _override_arguments),
+    "completion": (
+        completion,
+        'tab completion for bash or zsh: eval "$(lab completion bash)"',
+        _completion_arguments,
+    ),
 }
 
 
@@ -339,6 +385,10 @@ def _store() -> Any:
 
 
 def _plans(name: str | None = None) -> list[dict[str, Any]]:
+    if name is not None and name not in _ablations():
+        raise ConfigError(
+            f"{name}: no such ablation.{closest(name, _ablations())} Known: {', '.join(_ablations())}."
+        )
     return [
         json.loads(path.read_text())
         for path in sorted((RESULTS / "sweeps").glob(f"{name or '*'}/*/plan.json"))

@@ -21,7 +21,9 @@ from lab.rules import problems_of
 ROOT = Path(__file__).resolve().parents[1]
 CONF = ROOT / "conf"
 
-SECRET = re.compile(r"^(sk-|hf_|ghp_|github_pat_|wandb_v1_)\w{16,}$|^[0-9a-f]{40}$|://[^/\s:]+:[^/\s@]+@")
+SECRET = re.compile(
+    r"\b(sk-|hf_|ghp_|github_pat_|wandb_v1_)[\w-]{16,}|(?<![\w-])[0-9a-f]{40}(?![\w-])|://[^/\s:]+:[^/\s@]+@"
+)
 CALLABLE = re.compile(r"(^|\.)_(target|partial|args|recursive|convert)_(\.|$)")
 
 
@@ -100,6 +102,9 @@ def compose(overrides: Sequence[Override]) -> Config:
         problems.append(f"{error.full_key}: must be given, as {error.full_key}=VALUE.")
     except (HydraException, OmegaConfBaseException) as error:
         problems.append(" ".join(str(error).split()))
+    for group in STRUCTURAL if values else ():
+        parameters = option(group, values[group]["name"])
+        values[group] = {key: convert(value, type(parameters[key])) for key, value in values[group].items()}
     config = build(Config, values, problems=problems) if values else None
     for key, sentence in problems_of(config) if config else ():
         value = show(lookup(config, key))
@@ -132,7 +137,10 @@ def lookup(config: Any, key: str) -> Any:
 def checked(overrides: Sequence[Override]) -> tuple[list[str], dict[str, str], list[str]]:
     """Overrides as Hydra takes them, key -> source, and every problem; a refused override is left out."""
     problems: list[str] = []
-    parsed = [(o, item) for o in overrides if (item := _parse(o, problems)) is not None]
+    secrets = [o for o in overrides if SECRET.search(o.text)]
+    problems += [f"{o.text.partition('=')[0]} ({o.source}): {LOOKS_SECRET}" for o in secrets]
+    safe = [o for o in overrides if o not in secrets]
+    parsed = [(o, item) for o in safe if (item := _parse(o, problems)) is not None]
     chosen = {group: name for group, name in _defaults().items() if isinstance(name, str)}
     chosen |= {item.key_or_group: item.value() for _, item in parsed if isinstance(item.value(), str)}
     texts: dict[str, str] = {}
@@ -142,7 +150,7 @@ def checked(overrides: Sequence[Override]) -> tuple[list[str], dict[str, str], l
         sentence = _refusal(item, chosen)
         if sentence:
             written = override.text.partition("=")[2]
-            stated = "" if item.is_delete() or sentence is LOOKS_SECRET else f" = {written}"
+            stated = "" if item.is_delete() else f" = {written}"
             problems.append(
                 f"{override.text if item.is_delete() else key}{stated} ({override.source}): {sentence}"
             )
@@ -191,13 +199,15 @@ def _refusal(item: Any, chosen: dict[str, str]) -> str:
         return '"~" cannot remove keys. Choose another option instead, such as none.'
     if item.is_sweep_override():
         return "a comma or range makes a sweep. Use lab train -m, or quote the value."
-    if isinstance(value, str) and SECRET.search(value):
-        return LOOKS_SECRET
+    if "${" in str(value):
+        return "a reference is resolved and stored with the run; write the value itself."
     if key in groups():
         return _option_refusal(key, value)
     group, _, parameter = key.partition(".")
-    if group in STRUCTURAL and parameter:
+    if group in STRUCTURAL and parameter and parameter != "name":
         return _parameter_refusal(group, parameter, value, chosen)
+    if parameter == "name" and group in groups():
+        return f"is chosen by its option. Write {group}={show(value)}; known: {', '.join(groups()[group])}."
     if key not in leaves():
         return f"unknown key.{closest(key, known) or ' See lab train --cfg job for all keys.'}"
     try:
@@ -221,13 +231,15 @@ def _option_refusal(group: str, value: Any) -> str:
 
 def _parameter_refusal(group: str, parameter: str, value: Any, chosen: dict[str, str]) -> str:
     known = _parameters(group, chosen)
-    if parameter == "name" or parameter not in known:
+    if parameter not in known:
         has = f"It has {', '.join(known)}." if known else "It has none."
         return f"{group}={chosen[group]} has no parameter {parameter}.{closest(parameter, known)} {has}"
     try:
-        convert(value, type(known[parameter]))
+        converted = convert(value, type(known[parameter]))
     except TypeError as error:
         return f"{error}"
+    if isinstance(converted, float) and not 0 < converted < float("inf"):
+        return "must be a finite number greater than 0."
     return ""
 
 

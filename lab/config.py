@@ -145,6 +145,7 @@ class Size:
     vocab_size: int
     tokens_per_step: int
     tokens: int
+    bytes: float
     lr: float
     stories: int
 
@@ -271,6 +272,9 @@ def build(cls: type, values: dict[str, Any], *, where: str = "", problems: list[
     """A frozen `cls` from nested plain values; unknown, missing and mistyped keys are added to `problems` (then None)."""
     known = {f.name: f for f in dataclasses.fields(cls)}
     before = len(problems)
+    if not isinstance(values, dict):
+        problems.append(f"{where.rstrip('. ')} = {show(values)}: needs a group of keys: {', '.join(known)}.")
+        return None
     for key in values.keys() - known.keys():
         problems.append(f"{where}{key}: unknown key.{closest(key, known)}")
     arguments = {}

@@ -97,8 +97,8 @@ def _seeds(plan: dict[str, Any]) -> list[str]:
         f"{count} seeds per arm, paired: the 95 % interval is {t_quantile(0.975, degrees=count - 1):.2f} standard errors "
         "to each side and takes differences between seeds to be roughly normal.",
         f"Reproduced and contradicted are each wrong in at most 5 % of experiments, claim by claim; {claims} claims are judged "
-        "without a correction across them. The arm "
-        "shown as best was picked from the seeds that judge it, so its level is a little flattered; the verdicts "
+        "without a correction across them. A better-than claim is tested against no difference, and its margin applies to "
+        "the mean alone. The arm shown as best was picked from the seeds that judge it, so its level is a little flattered; the verdicts "
         "compare with every rival instead and do not rest on that choice.",
     ]
 
@@ -106,7 +106,7 @@ def _seeds(plan: dict[str, Any]) -> list[str]:
 def _machines(evidence: Evidence) -> list[str]:
     if not evidence.alike:
         return []
-    shared = ", ".join(f"{key} {value}" for key, value in evidence.alike.items())
+    shared = ", ".join(f"{key} {value}" for key, value in evidence.alike.items() if value is not None)
     return [f"Only runs alike in these are paired: {shared}."]
 
 

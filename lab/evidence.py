@@ -1,8 +1,9 @@
 """What did each arm of a plan measure, seed by seed?
 
 `gather` joins a plan with run records (both plain JSON, the forms documented in lab/runs.py) into arms whose values
-pair by seed. Only like runs pair: equal mathematics (NUMERICS), device kind, precision, torch version and data. Where
-records differ in those, the largest group is kept; the others are excluded and named, never averaged in.
+pair by seed. Only like runs pair: equal mathematics (NUMERICS), device kind, precision, torch version, data and
+scored text. Where records differ in those, the largest group is kept; the others are excluded and named, never averaged
+in. A run that never evaluated is not unlike for that.
 
 A diverged run counts as worse than every run that did not diverge. A run that failed, was lost, was pruned or has
 not ended leaves its arm incomplete: the planned seeds are the sample, and no verdict rests on part of it.
@@ -91,12 +92,12 @@ def gather(plan: dict[str, Any], records: Sequence[dict[str, Any]], *, metric: s
             run_id = entry["runs"][str(seed)]
             if run_id not in by_id:
                 states[seed] = "pending"
-            elif kinds[run_id] != alike:
+            elif not fits(kinds[run_id], alike):
                 states[seed] = "excluded"
                 differs = [
                     f"{key} {kinds[run_id][key]}, not {alike[key]}"
                     for key in alike
-                    if kinds[run_id][key] != alike[key]
+                    if kinds[run_id][key] not in (alike[key], None)
                 ]
                 excluded.append(
                     {"run_id": run_id, "arm": entry["name"], "seed": seed, "reason": "; ".join(differs)}
@@ -115,14 +116,21 @@ def gather(plan: dict[str, Any], records: Sequence[dict[str, Any]], *, metric: s
 
 
 def likeness(record: dict[str, Any]) -> dict[str, Any]:
-    """What two runs must share before their difference says anything about the arm."""
+    """What two runs must share before their difference says anything about the arm; None where a run doesn't know it."""
+    summary = record["summary"] or {}  # none before the run has ended
     return {
         "numerics": record["numerics"],
         "device kind": record["provenance"]["device_kind"],
         "precision": record["config"]["precision"]["dtype"],
         "torch": record["provenance"]["torch"],
         "data": record["config"]["data_fingerprint"],
+        "scored bytes": summary.get("val/bytes"),  # a failed run's summary lacks it
     }
+
+
+def fits(kind: dict[str, Any], group: dict[str, Any]) -> bool:
+    """Whether all that is known of a run agrees with a group's likeness."""
+    return all(kind[key] in (group[key], None) for key in group)
 
 
 def relative_differences(a: Arm, b: Arm) -> list[float]:
@@ -131,8 +139,13 @@ def relative_differences(a: Arm, b: Arm) -> list[float]:
 
 
 def _largest_group(kinds: list[dict[str, Any]]) -> dict[str, Any]:
-    """The most frequent likeness; ties go to the last in text order, so that the choice is reproducible."""
+    """The likeness most runs fit; ties go to the last in text order, so that the choice is reproducible."""
     if not kinds:
         return {}
     counts = Counter(json.dumps(kind, sort_keys=True) for kind in kinds)
-    return json.loads(max(counts, key=lambda text: (counts[text], text)))
+    known = {text: json.loads(text) for text in counts}
+    sizes = {
+        text: sum(counts[other] for other in counts if fits(known[other], group))
+        for text, group in known.items()
+    }
+    return known[max(sizes, key=lambda text: (sizes[text], text))]

@@ -18,6 +18,10 @@ from lab.compose import ROOT, Override, compose, has_gpu
 from lab.config import Config, ConfigError, RunConfig, build, closest
 
 ABLATIONS = ROOT / "ablations"
+HOLDS, SOLVES = (
+    ("none", "body_parameters", "parameters"),
+    ("none", "d_ff", "width"),
+)  # see lab/budget.py, match
 X_VALUES: dict[str, Callable[[RunConfig], float]] = {
     "ffn_ratio": lambda run: run.shape.d_ff / run.shape.d_model,
     "heads": lambda run: run.shape.num_heads,
@@ -109,9 +113,16 @@ def load(name: str) -> Ablation:
     if name not in names():
         raise ConfigError(f"{name}: no such ablation.{closest(name, names())} Known: {', '.join(names())}.")
     from omegaconf import OmegaConf
+    from yaml import YAMLError
 
-    path, problems = ABLATIONS / f"{name}.yaml", []  # type: ignore[var-annotated]
-    values = OmegaConf.to_container(OmegaConf.load(path))
+    path = ABLATIONS / f"{name}.yaml"
+    problems: list[str] = []
+    try:
+        values = OmegaConf.to_container(OmegaConf.load(path))
+    except YAMLError as error:
+        raise ConfigError(
+            f"{path.relative_to(ROOT)}: not valid YAML. {' '.join(str(error).split())}"
+        ) from error
     ablation = build(Ablation, values, where=f"{path.relative_to(ROOT)}: ", problems=problems)  # type: ignore[arg-type]
     if problems:
         raise ConfigError(problems)
@@ -119,6 +130,13 @@ def load(name: str) -> Ablation:
     found = claims.problems(
         ablation.claims, arms=list(arms), families=[arm.get("family", "") for arm in arms.values()]
     )
+    for key, value, known in (
+        ("match.hold", ablation.match.hold, HOLDS),
+        ("match.solve", ablation.match.solve, SOLVES),
+        ("axis.key", ablation.axis.key if ablation.axis.numeric else None, (None, *X_VALUES)),
+    ):
+        if value not in known:
+            found = [*found, f"{key} = {value}: unknown. Known: {', '.join(filter(None, known))}."]
     if ablation.baseline not in ablation.arms:
         found = [*found, f"baseline = {ablation.baseline}: is not one of the arms."]
     if found:
@@ -183,9 +201,10 @@ def make(
     configs = compose_arms(name, ablation, arms, overrides)
     how = ablation.match if hold is None else Match(hold, "none", ablation.match.tolerance)
     planned = _resolve(arms, configs, baseline=ablation.baseline, how=how, cache=cache, progress=progress)
+    planned, merged = _distinct(planned, ablation.baseline)
     baseline = next(item for item in planned if item.name == ablation.baseline)
     first, paired_seeds = baseline.config, list(range(seeds or ablation.seeds))
-    device, setting = device_kind(first), _setting(name, ablation, baseline, overrides, hold)
+    device, setting = device_kind(first), _setting(baseline, overrides, hold)
     jobs: dict[str, dict[str, Any]] = {}
     records = []
     for item in planned:
@@ -202,25 +221,35 @@ def make(
         "flags": [*(f"--with {name}" for name in extra_arms), *([f"--match {hold}"] if hold else [])],
         "seeds": paired_seeds, "match": {"what": how.hold, "solve": how.solve, "tolerance": how.tolerance},
         "x": {"key": ablation.axis.key, "label": ablation.axis.label, "log": True, "numeric": ablation.axis.numeric},
-        "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *_repeats(planned)],
-        "reference_lines": _reference_lines(baseline.shards),
+        "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_repeats(planned)],
+        "reference_lines": _reference_lines(baseline),
     }  # fmt: skip
     return Plan(record, results / "sweeps" / name / setting, jobs, first.engine, first.tracker)
 
 
-def _setting(
-    name: str, ablation: Ablation, baseline: PlannedArm, overrides: Sequence[str], hold: str | None
-) -> str:
+def _setting(baseline: PlannedArm, overrides: Sequence[str], hold: str | None) -> str:
     """<size>-<data>-<device>, with a digest of whatever else was asked that changes a result."""
-    told = ("size", "data", "tracker", "engine")
-    told_overrides = [t for t in overrides if t.partition("=")[0].partition(".")[0] in told]
-    only_told = compose_arms(name, ablation, {baseline.name: baseline.arm}, told_overrides)[baseline.name]
+    silent = [t for t in overrides if t.partition("=")[0].partition(".")[0] in ("tracker", "engine")]
+    told = [t for t in overrides if t.partition("=")[0] in ("size", "data")]
+    paths = [t for t in overrides if t.partition("=")[0] in ("data.path", "data.validation_path")]
     config = baseline.config
     setting = f"{config.size.name}-{config.data.name}-{device_kind(config)}"
-    if hold is None and only_told == config:
+    asked = sorted({*overrides} - {*silent, *told, *paths})
+    if not asked and not paths and hold is None:
         return setting
-    asked = json.dumps([sorted(set(overrides) - set(told_overrides)), hold])
-    return f"{setting}-{hashlib.sha256(asked.encode()).hexdigest()[:6]}"
+    content = baseline.corpus.fingerprint if paths else ""
+    return f"{setting}-{hashlib.sha256(json.dumps([asked, content, hold]).encode()).hexdigest()[:6]}"
+
+
+def _distinct(planned: Sequence[PlannedArm], baseline: str) -> tuple[list[PlannedArm], list[str]]:
+    """Arms that are one and the same at this size stand once, the baseline first; a note tells of the others."""
+    kept: dict[str, PlannedArm] = {}
+    notes = []
+    for item in sorted(planned, key=lambda item: item.name != baseline):
+        same = kept.setdefault(json.dumps(dataclasses.asdict(item.run)), item)
+        if same is not item:
+            notes.append(f"Arm {item.name} is the same model as arm {same.name} here and was left out.")
+    return [item for item in planned if item in kept.values()], notes
 
 
 def _repeats(planned: Sequence[PlannedArm]) -> list[str]:
@@ -273,7 +302,13 @@ def _resolve(
     """Every arm resolved and matched to the baseline. Raises ConfigError with the problems of all arms."""
     from lab import budget
 
-    corpora = {name: prepared(config, cache=cache, progress=progress) for name, config in configs.items()}
+    corpora: dict[str, tuple[Path, Any]] = {}
+    once: dict[Any, tuple[Path, Any]] = {}
+    for name, config in configs.items():
+        key = (config.data, config.vocab)
+        if key not in once:
+            once[key] = prepared(config, cache=cache, progress=progress)
+        corpora[name] = once[key]
     first = budget.resolve(configs[baseline], corpora[baseline][1])
     target = 0 if how.hold == "none" else int(getattr(budget.counts(first), how.hold))
     planned, problems = [], []
@@ -311,12 +346,12 @@ def _arm_record(item: PlannedArm, ablation: Ablation, runs: dict[str, str]) -> d
     }  # fmt: skip
 
 
-def _reference_lines(shards: Path) -> list[dict[str, Any]]:
-    """The bigram and the best n-gram table of the same shards: what a model must beat to have learnt more than counting."""
+def _reference_lines(baseline: PlannedArm) -> list[dict[str, Any]]:
+    """The bigram and the best n-gram table on the baseline's shards: what a model must beat to have done more than count."""
     from lab.data.ngram import baselines
 
-    lines = baselines(shards)
-    best = min(lines, key=lambda line: line["bpb"])
+    lines = baselines(baseline.shards, documents=baseline.config.evaluation.documents)
+    best = min(lines, key=lambda line: line["bpb"], default=None)
     return [
         {"label": f"{n['order']}-gram, Witten-Bell", "bpb": n["bpb"]}
         for n in lines
@@ -353,5 +388,6 @@ def make_single(
         tags = [config.size.name, config.data.name]
         job = job_of(item, seed=config.seed, results=results, group="train", tags=tags)
         jobs[job["run_id"]] = job
-    record = {"ablation": "train", "device_kind": device_kind(configs[0])}
+    sizes = "/".join(dict.fromkeys(f"{c.size.name}-{c.data.name}-{device_kind(c)}" for c in configs))
+    record = {"ablation": "train", "setting": sizes, "device_kind": device_kind(configs[0])}
     return Plan(record, results / "sweeps" / "train", jobs, configs[0].engine, configs[0].tracker)

@@ -4,7 +4,8 @@ A predicate turns the evidence into statements that must all be true. A statemen
 small when the data speak for it, `p_false` when they speak against it. "For all" takes the largest p value of its
 parts, which needs no correction (intersection-union test, Berger 1982); "there is" takes the smallest times the
 number of parts (Bonferroni). So holding and failing are each wrong in at most 5 % of experiments, and "within 1 % of
-the best arm" means within 1 % of every other arm, with no best arm picked from the seeds that then judge it.
+the best arm" means within 1 % of every other arm, with no best arm picked from the seeds that then judge it. "Better" is
+tested against no difference; its margin is asked of the mean alone, and the 5 % do not cover it.
 
 Differences are relative and paired by seed: a / b - 1, judged by one-sided t tests. A diverged run decides without a
 test: its arm is worse than any arm without one. Margins are fractions. `PREDICATES` at the end is the closed set.
@@ -178,7 +179,7 @@ def superior(evidence: Evidence, *, better: str, worse: str, margin: float) -> l
     finite = math.isfinite(comparison.mean)
     return [
         Statement(
-            f"{comparison.b.label} is better than {comparison.a.label} by {in_percent(margin)} or more ({comparison.text()})",
+            f"{comparison.b.label} is better than {comparison.a.label}, by {in_percent(margin)} or more in the mean ({comparison.text()})",
             min(1.0, 2 * comparison.p_above(0)) if comparison.mean >= margin else 1.0,
             min(1.0, 2 * comparison.p_below(0)) if comparison.mean <= -margin else 1.0,
             p_small=stats.p_equivalent(comparison.sample, margin) if finite else 1.0,

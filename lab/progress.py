@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from lab.sweep import Progress
+if TYPE_CHECKING:  # it brings torch, and bad input is refused before that is needed
+    from lab.sweep import Progress
 
 
 @contextmanager
-def shown(*, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+def shown(*, quiet: bool) -> Iterator[Callable[["Progress"], None] | None]:
     """A function to call with the sweep's progress as often as one likes."""
     if quiet:
         yield None
@@ -30,10 +32,10 @@ def shown(*, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
             yield lambda p: bar.update(task, completed=p.done(), description=_runs(p), left=_left(p))
 
 
-def _lines() -> Callable[[Progress], None]:
+def _lines() -> Callable[["Progress"], None]:
     told = -1
 
-    def show(progress: Progress) -> None:
+    def show(progress: "Progress") -> None:
         nonlocal told
         ended = sum(progress.share(i) == 1.0 for i in progress.jobs)
         if ended != told:
@@ -47,11 +49,11 @@ def _lines() -> Callable[[Progress], None]:
     return show
 
 
-def _runs(progress: Progress) -> str:
+def _runs(progress: "Progress") -> str:
     return f"{sum(progress.share(i) == 1.0 for i in progress.jobs)}/{len(progress.jobs)} runs"
 
 
-def _left(progress: Progress) -> str:
+def _left(progress: "Progress") -> str:
     seconds = progress.seconds_left()
     return "" if seconds is None else f"{int(seconds) // 60}:{int(seconds) % 60:02d} left"
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lab.config import ConfigError
 from lab.report import write
 from lab.runs import END_STATES, RunStore, dumps, write_atomic
 
@@ -12,30 +13,44 @@ MAX_LINE_BYTES = 8192
 
 
 def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
-    """Write runs.jsonl, plan.json, verdict, report and figures of one sweep. A run published before keeps its bytes."""
+    """Write runs.jsonl, plan.json, verdict, report and figures of one sweep; a run published before keeps its bytes.
+
+    Raises ConfigError where the sweep is unfinished or would take seeds or arms away from what is published.
+    """
     folder = results / plan["ablation"] / plan["setting"]
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "runs.jsonl"
-    kept = (
-        {json.loads(line)["run_id"]: line for line in path.read_text().splitlines()} if path.exists() else {}
-    )
-    lines = []
-    for arm in plan["arms"]:
-        for run_id in arm["runs"].values():
-            if run_id not in kept and store.state(run_id) in END_STATES:
-                kept[run_id] = dumps(store.record(run_id), separators=(",", ":"))
-                if len(kept[run_id].encode()) > MAX_LINE_BYTES:
-                    raise AssertionError(f"record of run {run_id} takes {len(kept[run_id].encode())} bytes")
-            if run_id in kept and kept[run_id] not in lines:
-                lines.append(kept[run_id])
+    published_lines = path.read_text().splitlines() if path.exists() else []
+    kept = {
+        record["run_id"]: line
+        for line in published_lines
+        if (record := json.loads(line))["state"] != "failed"
+    }
+    planned = [run_id for arm in plan["arms"] for run_id in arm["runs"].values()]
+    lost = [run_id for run_id in kept if run_id not in planned]
+    open_runs = [run_id for run_id in planned if run_id not in kept and store.state(run_id) not in END_STATES]
+    where = f"{plan['ablation']} {plan['setting']}"
+    if open_runs:
+        raise ConfigError(
+            f"{where}: {len(open_runs)} of {len(planned)} runs have not ended. Continue the sweep first."
+        )
+    if lost:
+        raise ConfigError(
+            f"{where}: {len(lost)} published runs are not in this sweep. Run it with the seeds and arms of "
+            f"{folder / 'plan.json'} and more, or delete that folder first."
+        )
+    for run_id in planned:
+        kept.setdefault(run_id, dumps(store.record(run_id), separators=(",", ":")))
+    lines = [kept[run_id] for run_id in dict.fromkeys(planned)]
+    assert max(len(line.encode()) for line in lines) <= MAX_LINE_BYTES
+    folder.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "".join(line + "\n" for line in lines))
     write_atomic(folder / "plan.json", dumps(plan, indent=1))
     write(plan, [json.loads(line) for line in lines], folder)
     return folder
 
 
-def published(results: Path, name: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]], Path]]:
-    """(plan, records, folder) of every published sweep of an ablation."""
+def published(results: Path, name: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Plan and records of every published sweep of an ablation."""
     for path in sorted((results / name).glob("*/plan.json")):
         lines = (path.parent / "runs.jsonl").read_text().splitlines()
-        yield json.loads(path.read_text()), [json.loads(line) for line in lines], path.parent
+        yield json.loads(path.read_text()), [json.loads(line) for line in lines]

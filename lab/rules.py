@@ -36,7 +36,10 @@ RULES: tuple[Rule, ...] = (
         _positive,
         ("size.d_model", "size.num_layers", "size.head_dim", "size.context_length", "size.vocab_size"),
     ),
-    *map(_positive, ("size.tokens_per_step", "size.tokens", "size.lr", "heads.value", "heads.head_dim")),
+    *map(
+        _positive,
+        ("size.tokens_per_step", "size.tokens", "size.bytes", "size.lr", "heads.value", "heads.head_dim"),
+    ),
     _rule("ffn_ratio.value", lambda v: 0.01 <= v <= 1024, "must be between 0.01 and 1024."),
     _rule("aspect.value", lambda v: v > 0, "must be greater than 0."),
     _rule(

@@ -32,9 +32,10 @@ from lab.config import RunConfig, identity
 
 NUMERICS = 1  # raised by hand when the mathematics of training changes; golden losses force the raise
 END_STATES = ("finished", "diverged", "pruned", "failed")
-STATES = ("pending", "running", *END_STATES, "lost")
+LIKENESS = ("torch", "device_kind")  # provenance that all of a run's steps share
 KEPT_CHECKPOINTS = 2
-RECORD_POINTS, RECORD_SPIKES = 60, 20
+RECORD_POINTS, RECORD_EVALUATIONS, RECORD_SPIKES = 60, 20, 20
+REASON_CHARACTERS = 500
 
 
 def run_id(config: RunConfig) -> str:
@@ -90,20 +91,29 @@ class RunStore:
             else []
         )
 
-    def create(self, run_id: str, config: RunConfig, manifest: dict[str, Any]) -> None:
-        """Make the run's folder; what an earlier start wrote stays."""
-        folder = self.folder(run_id)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in (
-            ("manifest.json", {"run_id": run_id, "numerics": NUMERICS, **manifest}),
-            ("config.json", asdict(config)),
-        ):
-            if not (folder / name).exists():
-                write_atomic(folder / name, dumps(content, indent=1))
+    def begin(self, run_id: str, config: RunConfig, manifest: dict[str, Any]) -> None:
+        """Record what trains the run from here on; the caller holds its lease.
+
+        Started under another torch or kind of device, it starts anew, for numbers of the two don't mix; continued by
+        other code, its provenance says so.
+        """
+        folder, provenance = self.folder(run_id), dict(manifest["provenance"])
+        if (folder / "manifest.json").exists():
+            earlier = self.read(run_id, "manifest.json")["provenance"]
+            if any(earlier[key] != provenance[key] for key in LIKENESS):
+                self.clear(run_id)
+            elif earlier["source_hash"] != provenance["source_hash"] and self._checkpoints(run_id):
+                before = [*earlier.get("earlier_source_hashes", []), earlier["source_hash"]]
+                provenance["earlier_source_hashes"] = before
+        content = {"run_id": run_id, "numerics": NUMERICS, **manifest, "provenance": provenance}
+        write_atomic(folder / "manifest.json", dumps(content, indent=1))
+        if not (folder / "config.json").exists():
+            write_atomic(folder / "config.json", dumps(asdict(config), indent=1))
 
     @contextlib.contextmanager
     def lease(self, run_id: str) -> Iterator[bool]:
         """Hold the run against other processes; yields False, holding nothing, where another process trains it."""
+        self.folder(run_id).mkdir(parents=True, exist_ok=True)
         with open(self.folder(run_id) / "lock", "w") as file:
             for attempt in range(20):  # a reader in state() holds the lock for an instant
                 try:
@@ -114,12 +124,12 @@ class RunStore:
                         yield False
                         return
                     time.sleep(0.01)
-            for leftover in self.folder(run_id).rglob(".*.tmp"):
-                leftover.unlink()
+            for leftover in self.folder(run_id).rglob(".*.tmp"):  # only a lease holder writes below
+                leftover.unlink(missing_ok=True)
             yield True
 
     def state(self, run_id: str) -> str:
-        """One of STATES. A run that was started and is neither ended nor held by a live process is lost: resumable."""
+        """pending, running, lost or one of END_STATES. A run that was started and is neither ended nor held by a live process is lost: resumable."""
         folder = self.folder(run_id)
         if (folder / "summary.json").exists():
             return str(self.read(run_id, "summary.json")["state"])
@@ -130,6 +140,8 @@ class RunStore:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return "running"
+        if (folder / "summary.json").exists():  # ended since the first look
+            return str(self.read(run_id, "summary.json")["state"])
         return "lost" if (folder / "metrics.jsonl").exists() else "pending"
 
     def read(self, run_id: str, name: str) -> dict[str, Any]:
@@ -153,14 +165,25 @@ class RunStore:
         write_atomic(self.folder(run_id) / "summary.json", dumps(summary, indent=1))
         self._prune_checkpoints(run_id, keep=1)
 
-    def fail(self, run_id: str, traceback: str, *, reason: str, **progress: Any) -> None:
+    def fail(self, run_id: str, traceback: str, *, reason: str) -> None:
         write_atomic(self.folder(run_id) / "error.txt", traceback)
-        self.finish(run_id, {"state": "failed", "reason": reason, **progress})
+        short = reason if len(reason) <= REASON_CHARACTERS else reason[:REASON_CHARACTERS] + " ..."
+        self.finish(run_id, {"state": "failed", "reason": short})
 
     def reopen(self, run_id: str) -> None:
-        """Make a failed run pending again; its error and metrics stay until it goes on."""
-        if self.state(run_id) == "failed":
-            (self.folder(run_id) / "summary.json").unlink()
+        """Make a failed run pending again: it goes on from its newest sound checkpoint, or anew without one."""
+        (self.folder(run_id) / "summary.json").unlink()
+        if self._newest_sound(run_id) is None:
+            self.clear(run_id)
+
+    def clear(self, run_id: str) -> None:
+        """Forget all that was trained; configuration and manifest stay."""
+        folder = self.folder(run_id)
+        for path in (
+            *folder.glob("checkpoint/*"),
+            *(folder / name for name in ("summary.json", "metrics.jsonl")),
+        ):
+            path.unlink(missing_ok=True)
 
     def save_checkpoint(self, run_id: str, step: int, payload: bytes) -> None:
         """Commit a checkpoint: content first, then a record with its size and SHA-256; older ones go last."""
@@ -172,28 +195,36 @@ class RunStore:
         self._prune_checkpoints(run_id, keep=KEPT_CHECKPOINTS)
 
     def load_checkpoint(self, run_id: str) -> tuple[int, bytes] | None:
-        """The newest committed checkpoint that verifies, or None where the run has none; a damaged one is passed over."""
+        """The newest committed checkpoint that verifies, a damaged one passed over; None where the run has none.
+
+        Raises ValueError where the run has checkpoints and none verifies: starting over unasked would hide the loss.
+        """
+        found = self._newest_sound(run_id)
+        if found is None and self._checkpoints(run_id):
+            raise ValueError(f"no checkpoint of run {run_id} verifies; --retry starts it anew")
+        return found
+
+    def _newest_sound(self, run_id: str) -> tuple[int, bytes] | None:
         for step in reversed(self._checkpoints(run_id)):
-            commit, path = (
-                self.read(run_id, f"checkpoint/{step}.json"),
-                self.folder(run_id) / f"checkpoint/{step}.pt",
-            )
-            payload = path.read_bytes() if path.exists() else b""
-            if len(payload) == commit["size"] and hashlib.sha256(payload).hexdigest() == commit["sha256"]:
-                return step, payload
-            print(
-                f"warning: checkpoint {step} of run {run_id} is damaged; going back to the one before",
-                file=sys.stderr,
-            )
+            path = self.folder(run_id) / f"checkpoint/{step}.pt"
+            try:
+                commit, payload = self.read(run_id, f"checkpoint/{step}.json"), path.read_bytes()
+                if commit["size"] == len(payload) and commit["sha256"] == hashlib.sha256(payload).hexdigest():
+                    return step, payload
+            except (OSError, ValueError, KeyError):
+                pass
+            print(f"warning: checkpoint {step} of run {run_id} is damaged", file=sys.stderr)
         return None
 
     def _checkpoints(self, run_id: str) -> list[int]:
+        """Steps of the committed checkpoints, oldest first."""
         return sorted(int(p.stem) for p in (self.folder(run_id) / "checkpoint").glob("*.json"))
 
     def _prune_checkpoints(self, run_id: str, *, keep: int) -> None:
-        for step in self._checkpoints(run_id)[:-keep]:
-            for suffix in ("json", "pt"):
-                (self.folder(run_id) / f"checkpoint/{step}.{suffix}").unlink(missing_ok=True)
+        kept = set(self._checkpoints(run_id)[-keep:])
+        for path in (self.folder(run_id) / "checkpoint").glob("[0-9]*"):
+            if int(path.stem) not in kept:
+                path.unlink(missing_ok=True)
 
     def record(self, run_id: str) -> dict[str, Any]:
         """One run as reports and publishing read it: config, summary and thinned curves, at most 8 KB of JSON."""
@@ -226,8 +257,12 @@ class MetricsLog:
         if content:
             self._file.write(content.encode())
 
-    def close(self) -> None:
+    def sync(self) -> None:
+        """Put all lines on disk, before a checkpoint that presumes them."""
         os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self.sync()
         self._file.close()
 
 
@@ -243,24 +278,29 @@ def _curves(lines: list[dict[str, Any]]) -> dict[str, Any]:
     kind: dict[str, list[dict[str, Any]]] = {"step": [], "evaluation": [], "spike": []}
     for line in lines:
         kind.setdefault(line["kind"], []).append(line)
-    spikes = sorted(kind["spike"], key=lambda s: -(s["score"] or 0.0))[:RECORD_SPIKES]
-    steps = kind["step"]
-    stride = max(1, math.ceil(len(steps) / RECORD_POINTS))
-    kept = {s["step"] for s in spikes} | {s["step"] for s in [*steps[::stride], *steps[-1:]]}
+    spikes = sorted(kind["spike"], key=lambda s: -s["score"])[:RECORD_SPIKES]
+    kept = {s["step"] for s in spikes}
+    train = _thinned(kind["step"], RECORD_POINTS) + [s for s in kind["step"] if s["step"] in kept]
+    unique = {
+        s["step"]: [s["step"], s["tokens"], _short(s["train/loss"]), _short(s["grad/norm"])] for s in train
+    }
     return {
-        "train": [
-            [s["step"], s["tokens"], _short(s["train/loss"]), _short(s["grad/norm"])]
-            for s in steps
-            if s["step"] in kept
-        ],
+        "train": [unique[step] for step in sorted(unique)],
         "validation": [
-            [e["step"], e["tokens"], _short(e["val/loss"]), _short(e["val/bpb"])] for e in kind["evaluation"]
+            [e["step"], e["tokens"], _short(e["val/loss"]), _short(e["val/bpb"])]
+            for e in _thinned(kind["evaluation"], RECORD_EVALUATIONS)
         ],
         "spikes": [
             [s["step"], s["signal"], _short(s["value"]), _short(s["score"])]
             for s in sorted(spikes, key=lambda s: s["step"])
         ],
     }
+
+
+def _thinned(lines: list[dict[str, Any]], points: int) -> list[dict[str, Any]]:
+    """About `points` of the lines, evenly, with the first and the last."""
+    stride = max(1, math.ceil(len(lines) / points))
+    return lines[::stride] + (lines[-1:] if (len(lines) - 1) % stride else [])
 
 
 def _short(value: float | None) -> float | None:

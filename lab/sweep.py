@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.forkserver import set_forkserver_preload
 from pathlib import Path
@@ -130,18 +130,21 @@ def _settle(run_id: str, exit_code: int, deaths: dict[str, int], waiting: list[s
         return
     if exit_code != RESUMABLE:
         deaths[run_id] += 1
-    if deaths[run_id] > DEATHS_ALLOWED:
-        reason = (
-            f"killed by signal {-exit_code} {deaths[run_id]} times, as by a lack of memory"
-            if exit_code < 0
-            else f"worker exited {exit_code}"
-        )
-        with store.lease(run_id) as held:
-            if held:
-                store.fail(run_id, reason, reason=reason)
-    else:
+    if deaths[run_id] <= DEATHS_ALLOWED:
         waiting.append(run_id)
         time.sleep(0.5 if exit_code == RESUMABLE else 0.0)  # another sweep trains it: look again later
+        return
+    reason = f"worker exited {exit_code} {deaths[run_id]} times"
+    if exit_code < 0:
+        reason = f"killed by signal {-exit_code} {deaths[run_id]} times, as by a lack of memory"
+    with (
+        suppress(OSError),
+        store.lease(run_id) as held,
+    ):  # without room on the disk the run stays lost: resumable
+        if held:
+            store.fail(run_id, reason, reason=reason)
+        else:
+            waiting.append(run_id)
 
 
 @contextmanager

@@ -98,7 +98,9 @@ def record(run_id: str, value: float | str, *, torch: str = "2.13.0", lr: float 
         "seconds": 40.0,
         "val/loss": 2.0,
         "val/bpb": value if finished else None,
+        "val/bytes": 40_000 if finished else None,
         "val/excess_bpb": value - 1.0 if finished else None,
+        "val/floor_bpb": 1.0 if finished else None,
         "spikes": {"grad/norm": spikes, "train/loss": spikes},
         "unigram_bpb": 2.6,
     }

@@ -111,6 +111,12 @@ def test_width_is_solved_to_the_nearest_ratio_of_equal_body(ratio):
     assert abs(d - ideal) <= 16
 
 
+def test_widths_that_heads_do_not_divide_are_passed_over():
+    config = composed("heads=3")
+    solved = match(config, resolve(config, CORPUS), hold="body_parameters", target=443_232, solve="width")
+    assert solved.d_model == 96 and solved.d_ff == 256
+
+
 def test_no_width_fits_a_tiny_target():
     config = composed()
     with pytest.raises(ConfigError, match="no width"):

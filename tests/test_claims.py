@@ -190,6 +190,37 @@ def test_runs_unlike_the_others_are_excluded_and_named():
     assert found["arms"][1]["bpb"]["n"] == 2
 
 
+def test_runs_scored_on_other_text_are_excluded_and_runs_never_scored_are_not():
+    values = {"plain_x4": [1.5, 1.51, 1.52, 1.5], "plain_x64": [1.6, "diverged", "running", "failed"]}
+    plan, records = sweep(values, claims=[BETTER])
+    records[0]["summary"]["val/bytes"] = 39_000
+    records[6]["provenance"]["torch"] = "1.0.0"
+    del records[7]["summary"]["val/bytes"]
+    found = claims.verdict(plan, records)
+    assert [(left["run_id"], left["reason"]) for left in found["excluded"]] == [
+        ("plain_x4-0", "scored bytes 39000, not 40000"),
+        ("plain_x64-2", "torch 1.0.0, not 2.13.0"),
+    ]
+    assert found["arms"][1]["states"] == {"diverged": 1, "excluded": 1, "failed": 1, "finished": 1}
+
+
+def test_one_finished_run_is_not_outvoted_by_runs_never_scored():
+    plan, records = sweep({"plain_x4": ["diverged"] * 3, "plain_x64": [1.6, "lost", None]}, claims=[BETTER])
+    found = claims.verdict(plan, records)
+    assert found["excluded"] == [] and found["alike"]["scored bytes"] == 40_000
+
+
+def test_a_plan_without_a_score_names_no_scored_bytes():
+    plan, records = sweep({"plain_x4": ["diverged"] * 2, "plain_x64": ["lost", None]}, claims=[])
+    [line] = [c for c in claims.verdict(plan, records)["confounds"] if c.startswith("Only runs alike")]
+    assert "data d41d8cd98f" in line and "scored bytes" not in line
+
+
+def test_better_than_claims_ask_the_margin_of_the_mean():
+    found = judged({"plain_x4": around(1.5), "plain_x64": around(1.6, turn=1)}, BETTER)
+    assert found["why"].startswith("plain 4x is better than plain 64x, by 1 % or more in the mean (")
+
+
 def test_arms_are_described_by_paired_differences():
     plan, records = sweep({"plain_x4": [1.0, 2.0, 4.0], "plain_x8": [1.1, 2.2, 4.4]}, claims=[])
     base, other = claims.verdict(plan, records)["arms"]

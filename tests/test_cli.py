@@ -83,7 +83,47 @@ def test_reports_rebuild_from_published_lines_alone(lab, tmp_path, monkeypatch, 
         (clone / file).write_bytes((source / file).read_bytes())
     monkeypatch.setattr(cli, "RESULTS", tmp_path / "results")
     assert lab("report", "norm") == 0
-    assert (clone / "verdict.json").read_bytes() == (source / "verdict.json").read_bytes()
+    rebuilt = tmp_path / "results/sweeps/norm" / source.name / "verdict.json"
+    assert rebuilt.read_bytes() == (source / "verdict.json").read_bytes()
+
+
+def test_publishing_never_takes_runs_away_and_mends_failed_ones(lab, capsys):
+    sweep = ("sweep", "norm-placement", *QUICK)
+    assert lab(*sweep, "--seeds", "2") == 0 and lab("publish", "norm-placement") == 0
+    folder = next((cli.RESULTS / "norm-placement").iterdir())
+    published = (folder / "runs.jsonl").read_text().splitlines()
+    assert lab(*sweep, "--seeds", "1") == 0
+    assert lab("publish", "norm-placement") == 2
+    assert "4 published runs are not in this sweep" in capsys.readouterr().err
+    assert (folder / "runs.jsonl").read_text().splitlines() == published
+    failed = json.loads(published[0]) | {"state": "failed"}
+    (folder / "runs.jsonl").write_text("\n".join([json.dumps(failed), *published[1:]]) + "\n")
+    assert lab(*sweep, "--seeds", "2") == 0 and lab("publish", "norm-placement") == 0
+    assert (folder / "runs.jsonl").read_text().splitlines() == published
+
+
+def test_a_failed_run_is_named_and_retried_on_request(lab, capsys):
+    command = ("train", *QUICK, "seed=77")
+    assert lab(*command, "--json") == 0
+    run = json.loads(capsys.readouterr().out)[0]["id"]
+    store = cli._store()
+    store.fail(run, "Traceback", reason="RuntimeError: cosmic ray")
+    assert lab(*command) == 1
+    assert "cosmic ray" in capsys.readouterr().err
+    assert lab(*command, "--retry") == 0
+    assert store.state(run) in ("finished", "diverged")
+
+
+def test_completion_offers_commands_ablations_options_and_keys(lab, capsys):
+    def offered(*words):
+        assert lab("completion", "words", *words) == 0
+        return capsys.readouterr().out.split()
+
+    assert offered("sw", "sw") == ["sweep"]
+    assert offered("sweep", "ffn-r") == ["ffn-ratio"]
+    assert offered("train", "norm=") == ["norm=layernorm", "norm=none", "norm=rmsnorm"]
+    assert "optimizer.lr=" in offered("train", "optimizer.")
+    assert lab("completion", "bash") == 0 and "complete -F _lab lab" in capsys.readouterr().out
 
 
 def test_listings_carry_id_and_state(lab, capsys):
@@ -114,6 +154,9 @@ def test_multirun_trains_each_point_once(lab, capsys):
         (["sweep", "ffn-ratio", "--seeds", "0"], "needs a whole number of 1 or more"),
         (["sweep", "norm", "--sede", "3"], "unrecognized arguments"),
         (["swep"], 'no command "swep". Did you mean "sweep"?'),
+        (["status", "norm"], "unrecognized arguments: norm"),
+        (["report", "../x"], "../x: no such ablation"),
+        (["publish", "norm", "elsewhere"], "no sweep of it has run here"),
         (["report", "norm"], "no sweep of it has run here"),
         (["train", "engine.device=cuda"], "no such device. Found: cpu."),
     ],

@@ -1,5 +1,6 @@
 """The n-gram baseline against a dictionary implementation written from the formula, and on real text."""
 
+import json
 import math
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -8,9 +9,11 @@ import numpy as np
 import pytest
 
 from lab.config import Data, Vocab
-from lab.data.ngram import baseline, witten_bell
+from lab.data import ngram
+from lab.data.ngram import baseline, baselines, witten_bell
 from lab.data.prepare import prepare
 from lab.data.shards import Shards
+from tests.test_shards import write_shards
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "tinystories"
 VOCAB = 7
@@ -69,10 +72,59 @@ def test_probabilities_sum_to_one() -> None:
     np.testing.assert_allclose(sum(last) + np.exp(-closing[:, 2]), np.ones(4), rtol=1e-12)
 
 
+@pytest.fixture
+def small(tmp_path: Path) -> Shards:
+    """Ten ids, id n of n bytes. Predicted in training: 0 twice, and 1, 2, 3."""
+    return Shards.open(write_shards(tmp_path / "s", [[1, 2], [3]], [[1], [3, 2], [9, 9]]))
+
+
+# Unigrams: (count + 4 kinds / 10 ids) / (5 tokens + 4 kinds).
+ONCE, TWICE, NEVER = -math.log(1.4 / 9), -math.log(2.4 / 9), -math.log(0.4 / 9)
+
+
+@pytest.mark.parametrize(
+    ("asked", "nats", "tokens", "text_bytes"),
+    [
+        (1, ONCE + TWICE, 2, 1),
+        (2, 3 * ONCE + 2 * TWICE, 5, 6),
+        (None, 3 * ONCE + 3 * TWICE + 2 * NEVER, 8, 24),
+        (3, 3 * ONCE + 3 * TWICE + 2 * NEVER, 8, 24),
+        (99, 3 * ONCE + 3 * TWICE + 2 * NEVER, 8, 24),
+    ],
+)
+def test_counts_only_the_text_that_models_are_scored_on(
+    small: Shards, asked: int | None, nats: float, tokens: int, text_bytes: int
+) -> None:
+    [line] = baseline(small, orders=[1], documents=asked)
+    assert line["nats_per_token"] == pytest.approx(nats / tokens)
+    assert line["bpb"] == pytest.approx(nats / math.log(2) / text_bytes)
+    batches = small.validation(3, documents=asked or 3, rows=2)
+    assert sum(int(batch.scored.sum()) for batch in batches) == tokens
+    assert sum(batch.bytes for batch in batches) == text_bytes
+
+
+def test_counted_once_for_each_text_and_anew_when_the_counting_changes(small: Shards) -> None:
+    unigram = baselines(small.path, documents=1)[0]
+    assert unigram["nats_per_token"] == pytest.approx((ONCE + TWICE) / 2)
+    assert baselines(small.path, documents=2)[0] != unigram
+    file = small.path / "ngram-1.json"
+    kept = json.loads(file.read_text())
+    file.write_text(json.dumps(kept | {"baselines": []}))
+    assert baselines(small.path, documents=1) == []  # read, not counted
+    file.write_text(json.dumps({"version": kept["version"] - 1, "baselines": []}))
+    assert baselines(small.path, documents=1)[0] == unigram
+
+
+def test_a_large_corpus_is_not_counted(small: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngram, "MOST_TOKENS", 5)  # the stream has 6
+    assert baselines(small.path, documents=1) == []
+    assert not list(small.path.glob("ngram*"))
+
+
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the shared TinyStories files")
 def test_reference_values_on_tinystories(tmp_path: Path) -> None:
     """Independent measurements on the same files: 2.63, 1.54, 1.20, 1.15 bits/byte at 1,024 tokens."""
     data = Data("tinystories", str(SHARED), None, 0.05, "text", 0, 0, 0)
     shards = Shards.open(prepare(data, Vocab("bpe", 1024), cache=tmp_path, progress=None))
-    measured = [line["bpb"] for line in baseline(shards, orders=range(1, 5))]
+    measured = [line["bpb"] for line in baseline(shards, orders=range(1, 5), documents=None)]
     np.testing.assert_allclose(measured, [2.63, 1.54, 1.20, 1.15], atol=0.006)

@@ -77,13 +77,24 @@ def test_the_floor_of_whole_stories_is_their_probability(tmp_path: Path, vocab: 
     assert sum(batch.floor_nats for batch in batches) == pytest.approx(bits * math.log(2))
     assert sum(batch.bytes for batch in batches) == sum(len(story.text) for story in held_out)
     # Cut rows: the floor of the words that fit, found in the text of the row.
-    cut = shards.validation(40, documents=10, rows=1)
+    cut = [batch for batch in shards.validation(40, documents=10, rows=1) if batch.exact.any()]
     tokenizer = load_tokenizer((shards.path / "tokenizer.json").read_text())
     for story, batch in zip(held_out, cut, strict=True):
-        text = tokenizer.decode(batch.tokens[0, 1:][batch.scored[0]].tolist())
+        text = tokenizer.decode(batch.tokens[0, 1:][batch.exact[0]].tolist())
         assert story.text.startswith(text) and story.text[len(text)].isspace()
         expected = sum(cost for end, cost in story.pieces if end <= len(text))
         assert batch.floor_nats == pytest.approx(expected * math.log(2))
+        assert batch.exact_bytes == len(text)
+
+
+@pytest.mark.parametrize("context_length", [24, 100, 2000])
+def test_every_tokenizer_is_scored_on_the_same_bytes(tmp_path: Path, context_length: int) -> None:
+    held_out = stories.generate(seed=3, split="validation", count=6)
+    expected = sum(len(story.text.encode()) for story in held_out)
+    for vocab in (BYTES, BPE):
+        shards = Shards.open(prepare(STORIES, vocab, cache=tmp_path, progress=None))
+        batches = shards.validation(context_length, documents=6, rows=4)
+        assert sum(batch.bytes for batch in batches) == expected
 
 
 def test_floor_is_nan_inside_words() -> None:

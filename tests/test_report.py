@@ -14,6 +14,7 @@ import pytest
 from lab import report
 from lab.claims import verdict
 from lab.report import markdown
+from lab.report.figures import draw
 from lab.report.page import page
 from tests.synthetic_sweep import BASIN, sweep
 
@@ -164,6 +165,19 @@ def test_markdown_escape(text, shown):
 )
 def test_writes_whatever_there_is(values, tmp_path):
     assert report.write(*sweep(values), tmp_path).exists()
+
+
+@pytest.mark.parametrize(
+    ("floors", "drawn"),
+    [([1.25, 1.25 + 5e-7], True), ([1.25, 1.26], False), ([1.25, None], False), ([None, None], False)],
+)
+def test_the_entropy_is_drawn_where_all_arms_know_the_same(floors, drawn):
+    plan, records = sweep({"plain_x4": [1.5], "plain_x8": [1.6]}, claims=[])
+    for run, floor in zip(records, floors, strict=True):
+        run["summary"]["val/floor_bpb"] = floor
+    texts = [text.get_text() for text in draw(plan, records)["final"].axes[0].texts]
+    assert ("entropy of the corpus 1.25" in texts) == drawn
+    assert "4-gram, Witten-Bell 1.15" in texts
 
 
 def test_axis_without_numbers(tmp_path):

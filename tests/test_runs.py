@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from lab.runs import RunStore, dumps, run_id, write_atomic
-from tests.tiny_run import DATA, tiny_run
+from tests.tiny_run import DATA, PROVENANCE, tiny_run
 
 MANIFEST = {
     "group": "g",
     "job_type": "a",
     "tags": [],
     "counts": {"parameters": 1},
-    "provenance": {"torch": "2"},
+    "provenance": PROVENANCE,
 }
 
 
@@ -25,7 +25,8 @@ def store(tmp_path):
 
 
 def started(store):
-    store.create("r1", tiny_run(), MANIFEST)
+    with store.lease("r1"):
+        store.begin("r1", tiny_run(), MANIFEST)
     return "r1"
 
 
@@ -64,15 +65,48 @@ def test_a_torn_line_and_steps_after_the_checkpoint_are_cut(store):
     assert path.read_text().count("\n") == 2 and [line["step"] for line in store.metrics(run)] == [1, 2]
 
 
-@pytest.mark.parametrize("cut", [0, 1, 2, 3])
-def test_a_damaged_checkpoint_falls_back_to_the_one_before(store, cut, capsys):
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("20.pt", b"newe"),
+        ("20.pt", b""),
+        ("20.pt", b"nexer"),
+        ("20.pt", b"newer!"),
+        ("20.json", b""),
+        ("20.json", b"{}"),
+    ],
+)
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(store, file, content, capsys):
     run = started(store)
     store.save_checkpoint(run, 10, b"old")
     store.save_checkpoint(run, 20, b"newer")
-    path = store.folder(run) / "checkpoint/20.pt"
-    path.write_bytes([b"newe", b"", b"nexer", b"newer!"][cut])
+    (store.folder(run) / "checkpoint" / file).write_bytes(content)
     assert store.load_checkpoint(run) == (10, b"old")
     assert "checkpoint 20 of run r1 is damaged" in capsys.readouterr().err
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_does_not_start_over_unasked(store):
+    run = started(store)
+    store.save_checkpoint(run, 10, b"old")
+    (store.folder(run) / "checkpoint/10.pt").write_bytes(b"o")
+    with pytest.raises(ValueError, match="no checkpoint of run r1 verifies"):
+        store.load_checkpoint(run)
+    store.fail(run, "Traceback", reason="damaged")
+    store.reopen(run)
+    assert store.load_checkpoint(run) is None and store.state(run) == "pending"
+
+
+def test_numbers_of_two_kinds_of_machine_do_not_mix(store):
+    run = started(store)
+    store.open_metrics(run, after=0).close()
+    store.save_checkpoint(run, 10, b"old")
+    edited = MANIFEST | {"provenance": PROVENANCE | {"source_hash": "b"}}
+    store.begin(run, tiny_run(), edited)
+    assert store.load_checkpoint(run) == (10, b"old")
+    assert store.read(run, "manifest.json")["provenance"]["earlier_source_hashes"] == ["a"]
+    store.begin(run, tiny_run(), MANIFEST | {"provenance": PROVENANCE | {"device_kind": "cuda"}})
+    assert store.load_checkpoint(run) is None and store.metrics(run) == []
+    assert store.read(run, "manifest.json")["provenance"]["device_kind"] == "cuda"
 
 
 def test_content_without_a_commit_record_is_no_checkpoint(store):
@@ -116,8 +150,8 @@ def test_states_and_the_lease(store):
         assert held
     store.fail(run, "Traceback ...", reason="ValueError: no")
     assert store.state(run) == "failed" and (store.folder(run) / "error.txt").read_text() == "Traceback ..."
-    store.reopen(run)
-    assert store.state(run) == "lost"
+    store.reopen(run)  # it had no checkpoint to go on from
+    assert store.state(run) == "pending"
 
 
 def test_a_record_is_small_and_keeps_the_largest_spikes(store):

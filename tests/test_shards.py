@@ -106,7 +106,7 @@ def test_evaluation_scores_every_token_once_and_counts_its_bytes(shards: Shards)
     assert second.tokens.tolist() == [[0, 5, 0, 0, 0], [0] * 5, [0] * 5]
     assert second.scored.sum() == 2
     assert second.bytes == 5
-    assert first.floor_nats is None
+    assert first.floor_nats is None and not first.exact.any() and first.exact_bytes == 0
     assert first.bytes + second.bytes == shards.validation_bytes
 
 
@@ -116,18 +116,22 @@ def test_evaluation_takes_the_first_documents_only(shards: Shards) -> None:
     assert batch.scored.sum() == 4
 
 
-def test_with_a_floor_rows_end_at_the_last_word_that_fits(tmp_path: Path) -> None:
-    # Words of the long document: 4+5, 6, 7+8+9. Five tokens fit, so the third word is cut off.
+def test_the_floor_holds_for_first_rows_up_to_the_last_word_that_fits(tmp_path: Path) -> None:
+    # Words of the long document: 4+5, 6, 7+8+9. Five tokens fit in its first row, so the third word is cut.
     floor = [0.0, 1.5, 0.25, 0.0, NAN, 2.0, 0.5, NAN, NAN, 4.0, 0.0]
     shards = Shards.open(write_shards(tmp_path / "s", [[1]], [[1, 2], [4, 5, 6, 7, 8, 9]], floor))
-    [batch] = shards.validation(5, documents=2, rows=2)
-    assert batch.scored.tolist() == [[True, True, True, False, False], [True, True, True, False, False]]
-    assert batch.tokens.tolist() == [[0, 1, 2, 0, 0, 0], [0, 4, 5, 6, 0, 0]]
-    assert batch.bytes == (1 + 2) + (4 + 5 + 6)
-    assert batch.floor_nats == pytest.approx(1.5 + 0.25 + 2.0 + 0.5)
+    first, second = shards.validation(5, documents=2, rows=2)
+    assert first.tokens.tolist() == [[0, 1, 2, 0, 0, 0], [0, 4, 5, 6, 7, 8]]
+    assert first.scored.tolist() == [[True, True, True, False, False], [True] * 5]
+    assert first.exact.tolist() == [[True, True, True, False, False]] * 2
+    assert (first.bytes, first.exact_bytes) == ((1 + 2) + (4 + 5 + 6 + 7 + 8), (1 + 2) + (4 + 5 + 6))
+    assert first.floor_nats == pytest.approx(1.5 + 0.25 + 2.0 + 0.5)
+    assert second.tokens.tolist() == [[8, 9, 0, 0, 0, 0], [0] * 6]
+    assert second.scored.sum() == 2 and not second.exact.any()
+    assert (second.bytes, second.exact_bytes, second.floor_nats) == (9, 0, 0.0)
     [whole] = shards.validation(7, documents=2, rows=2)
     assert whole.floor_nats == pytest.approx(1.5 + 0.25 + 2.0 + 0.5 + 4.0)
-    assert whole.scored[1].all()
+    assert whole.scored[1].all() and (whole.exact == whole.scored).all()
 
 
 def test_the_dtype_fits_the_largest_id() -> None:

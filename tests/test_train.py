@@ -3,29 +3,32 @@
 import dataclasses
 import io
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+from lab.data import stories
 from lab.data.shards import Shards
 from lab.model.transformer import Transformer
 from lab.runs import RunStore
 from lab.train import loop
 from lab.train.checkpoint import pack, unpack
+from lab.train.evaluate import evaluate
 from lab.train.loss import cross_entropy, z_loss
 from lab.train.optimizer import adamw, parameter_groups
 from lab.train.schedule import factor
 from tests.tiny_model import build
-from tests.tiny_run import job, tiny_run, trained
+from tests.tiny_run import DATA, PROVENANCE, job, tiny_run, trained
 
-MANIFEST = job(tiny_run(), run_id="r", store=".", shards=".")["manifest"] | {"provenance": {}}
+MANIFEST = job(tiny_run(), run_id="r", store=".", shards=".")["manifest"] | {"provenance": PROVENANCE}
 
 
 def train(run, shards, root, *, run_id="r", stop=lambda: False):
     store = RunStore(root)
-    store.create(run_id, run, MANIFEST)
     with store.lease(run_id):
+        store.begin(run_id, run, MANIFEST)
         loop.train(run, Shards.open(shards), store, run_id, device="cpu", checkpoint_seconds=0.0, stop=stop)
     return store
 
@@ -155,35 +158,45 @@ def test_dropout_changes_training_and_never_evaluation(shards, tmp_path):
             tmp_path / str(rate),
         )
     assert losses(stores[0.0]) != losses(stores[0.5])
-    still = tiny_run(regularization=dataclasses.replace(tiny_run().regularization, dropout=0.5))
     batches = Shards.open(shards).validation(24, documents=4, rows=2)
-    model = build(still)
-    from contextlib import nullcontext
-
-    from lab.train.evaluate import evaluate
-
-    first, again = (evaluate(model, batches, device="cpu", autocast=nullcontext()) for _ in range(2))
-    assert first == again
+    without, with_dropout = (
+        evaluate(
+            build(tiny_run(regularization=dataclasses.replace(tiny_run().regularization, dropout=rate))),
+            batches,
+            device="cpu",
+            autocast=nullcontext(),
+        )
+        for rate in (0.0, 0.5)
+    )
+    assert without == with_dropout
 
 
 def test_uniform_predictions_cost_log2_of_the_vocabulary_a_byte(shards):
-    """Byte tokens: every scored byte costs log2(257) bits, and the end of a story as much again for no byte."""
-    from contextlib import nullcontext
+    """Byte tokens: every byte costs log2(257) bits, and the end of a story as much again for no byte."""
+    held_out = list(stories.generate(seed=DATA.seed, split="validation", count=4))
+    sizes = [len(story.text.encode()) for story in held_out]
+    # The floor is known to the last word that ends within the first 24 bytes of each story.
+    known = [[(end, bits) for end, bits in story.pieces if end <= 24] for story in held_out]
+    exact_bytes, floor = sum(pieces[-1][0] for pieces in known), sum(bits for p in known for _, bits in p)
 
-    from lab.train.evaluate import evaluate
-
-    run = tiny_run()
-    model = build(run)
+    model = build(tiny_run())
     torch.nn.init.zeros_(model.head.weight)
     batches = Shards.open(shards).validation(24, documents=4, rows=2)
     values = evaluate(model, batches, device="cpu", autocast=nullcontext())
-    tokens, bytes_ = sum(b.scored.sum() for b in batches), sum(b.bytes for b in batches)
-    floor = sum(b.floor_nats for b in batches)
     assert values["val/loss"] == pytest.approx(math.log(257), rel=1e-6)
-    assert values["val/bpb"] == pytest.approx(math.log2(257) * tokens / bytes_, rel=1e-6)
-    assert values["val/excess_bpb"] == pytest.approx(
-        math.log2(257) * tokens / bytes_ - floor / math.log(2) / bytes_, rel=1e-6
-    )
+    assert values["val/bytes"] == sum(sizes)
+    assert values["val/bpb"] == pytest.approx(math.log2(257) * (1 + 4 / sum(sizes)), rel=1e-6)
+    assert values["val/floor_bpb"] == pytest.approx(floor / exact_bytes, rel=1e-6)
+    assert values["val/excess_bpb"] == pytest.approx(math.log2(257) - floor / exact_bytes, rel=1e-6)
+
+
+def test_without_a_floor_there_is_no_excess(shards):
+    batches = [
+        dataclasses.replace(batch, exact=batch.exact & False, exact_bytes=0, floor_nats=None)
+        for batch in Shards.open(shards).validation(24, documents=2, rows=2)
+    ]
+    values = evaluate(build(tiny_run()), batches, device="cpu", autocast=nullcontext())
+    assert (values["val/excess_bpb"], values["val/floor_bpb"]) == (None, None)
 
 
 def test_the_z_loss_shapes_the_gradient_and_not_the_report(shards, tmp_path):

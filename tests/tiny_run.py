@@ -43,9 +43,12 @@ def job(run: c.RunConfig, *, run_id: str, store: Path, shards: Path, **changes: 
     }  # fmt: skip
 
 
+PROVENANCE = {"torch": "2.13.0", "device_kind": "cpu", "source_hash": "a"}
+
+
 def trained(run: c.RunConfig, *, run_id: str, store: Path, shards: Path) -> None:
     """Train in this process, with the worker's own error handling."""
     work(job(run, run_id=run_id, store=store, shards=shards))
 
 
-__all__ = ["DATA", "SHAPE", "job", "tiny_run", "trained"]
+__all__ = ["DATA", "PROVENANCE", "SHAPE", "job", "tiny_run", "trained"]

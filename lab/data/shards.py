@@ -1,8 +1,8 @@
 """Which tokens does step n read, and which text does an evaluation score? Token shards, memory-mapped.
 
 A stream is a run of documents, `<|endoftext|>` (id 0) before each and once more at the end of the file.
-Training rows are a pure function of (step, seed). Evaluation rows hold one document each and know the UTF-8
-bytes, and for corpora of known probability the floor in nats, of exactly the tokens they score.
+Training rows are a pure function of (step, seed). Evaluation scores whole documents, so under every tokenizer the same
+UTF-8 bytes; for corpora of known probability it knows the floor in nats of the part it can be compared with.
 Needs numpy only: training workers read this.
 """
 
@@ -43,12 +43,15 @@ def meta_checksum(meta: dict[str, Any]) -> str:
 class EvaluationBatch:
     """tokens int64 [rows, T + 1]; scored bool [rows, T]: is the prediction of tokens[:, t + 1] counted?
 
-    bytes: UTF-8 bytes of the scored tokens. floor_nats: their exact surprisal, None where it isn't known.
+    exact bool [rows, T]: the scored tokens whose surprisal is known, floor_nats their sum (None where the corpus has no
+    floor). bytes, exact_bytes: UTF-8 bytes of the scored and of the exact tokens.
     """
 
     tokens: np.ndarray
     scored: np.ndarray
+    exact: np.ndarray
     bytes: int
+    exact_bytes: int
     floor_nats: float | None
 
 
@@ -145,40 +148,54 @@ class Shards:
         return self.train_stream[offsets % self._ring].astype(np.int64)
 
     def validation(self, context_length: int, *, documents: int, rows: int) -> list[EvaluationBatch]:
-        """The first `documents` validation documents, one a row, padded with unscored <|endoftext|>.
+        """The first `documents` validation documents, each scored whole, in rows padded with unscored <|endoftext|>.
 
-        A document longer than a row continues in further rows; with a floor only its first row counts, up to
-        the last word that fits. The closing <|endoftext|> is scored if it fits, and stands for 0 bytes.
+        A row holds one document or part of one: a longer document continues in further rows. Its closing
+        <|endoftext|> is scored too, and stands for 0 bytes.
         """
         spans = self._spans(context_length, documents)
         chunks = [spans[i : i + rows] for i in range(0, len(spans), rows)]
         return [self._evaluation_batch(chunk, rows, context_length) for chunk in chunks]
 
-    def _spans(self, context_length: int, documents: int) -> list[tuple[int, int]]:
-        """Per evaluation row, its first and its last scored token in the validation stream."""
+    def _spans(self, context_length: int, documents: int) -> list[tuple[int, int, int]]:
+        """Per evaluation row, its first, its last scored and its last exact token in the validation stream."""
         starts = self.validation_documents[:documents].tolist()
         ends = [*self.validation_documents[1 : documents + 1].tolist(), len(self.validation_stream) - 1]
         spans = []
         for start, end in zip(starts, ends, strict=False):
-            if self._floor is None:
-                spans += [(s, min(s + context_length, end)) for s in range(start, end, context_length)]
-            else:
-                last = min(start + context_length, end)
-                boundaries = np.flatnonzero(~np.isnan(self._floor[start + 1 : last + 1]))
-                spans.append((start, start + 1 + int(boundaries[-1]) if len(boundaries) else start))
+            for first in range(start, end, context_length):
+                last = min(first + context_length, end)
+                # Further rows don't show the model the text before them, which the floor is conditioned on.
+                exact = self._last_word_end(first, last) if first == start else first
+                spans.append((first, last, exact))
         return spans
 
+    def _last_word_end(self, first: int, last: int) -> int:
+        """The last token after `first` that ends where the floor is known; `first` if there is none."""
+        if self._floor is None:
+            return first
+        known = np.flatnonzero(~np.isnan(self._floor[first + 1 : last + 1]))
+        return first + 1 + int(known[-1]) if len(known) else first
+
     def _evaluation_batch(
-        self, spans: list[tuple[int, int]], rows: int, context_length: int
+        self, spans: list[tuple[int, int, int]], rows: int, context_length: int
     ) -> EvaluationBatch:
         tokens = np.full((rows, context_length + 1), END_OF_TEXT_ID, dtype=np.int64)
         scored = np.zeros((rows, context_length), dtype=bool)
+        exact = np.zeros_like(scored)
         floor_nats = 0.0
-        for row, (start, last) in enumerate(spans):
-            length = last - start
-            tokens[row, : length + 1] = self.validation_stream[start : last + 1]
-            scored[row, :length] = True
+        for row, (first, last, last_exact) in enumerate(spans):
+            tokens[row, : last - first + 1] = self.validation_stream[first : last + 1]
+            scored[row, : last - first] = True
+            exact[row, : last_exact - first] = True
             if self._floor is not None:
-                floor_nats += float(np.nansum(self._floor[start + 1 : last + 1]))
-        scored_bytes = int(self.token_bytes[tokens[:, 1:][scored]].sum())
-        return EvaluationBatch(tokens, scored, scored_bytes, None if self._floor is None else floor_nats)
+                floor_nats += float(np.nansum(self._floor[first + 1 : last_exact + 1]))
+        sizes = self.token_bytes[tokens[:, 1:]]
+        return EvaluationBatch(
+            tokens,
+            scored,
+            exact,
+            bytes=int(sizes[scored].sum()),
+            exact_bytes=int(sizes[exact].sum()),
+            floor_nats=None if self._floor is None else floor_nats,
+        )

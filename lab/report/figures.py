@@ -278,10 +278,11 @@ def _gradient(record: dict[str, Any]) -> list[Point]:
 
 
 def _reference_lines(evidence: Evidence) -> dict[str, float]:
-    """The plan's lines, and the corpus's exact entropy where the runs know it."""
-    summaries = [arm.records[seed]["summary"] for arm in evidence.arms for seed in arm.values]
-    floors = [s["val/bpb"] - s["val/excess_bpb"] for s in summaries if s["val/excess_bpb"] is not None]
-    return {**evidence.lines, **({"entropy of the corpus": statistics.fmean(floors)} if floors else {})}
+    """The plan's lines, and the corpus's exact entropy where all runs know it of the same text."""
+    floors = [arm.records[seed]["summary"]["val/floor_bpb"] for arm in evidence.arms for seed in arm.values]
+    if not floors or None in floors or max(floors) - min(floors) > 1e-6:
+        return evidence.lines
+    return {**evidence.lines, "entropy of the corpus": statistics.fmean(floors)}
 
 
 def _columns(points: Sequence[Point]) -> tuple[list[float], list[float]]:

@@ -16,8 +16,10 @@ from lab.stats import Estimate
 CAPTIONS = {
     "final": (
         "Where the arms end",
-        "Top: final bits per byte, mean over seeds and the single seeds, against the value that results from matching; broken grey lines are references. Bottom: relative difference to the "
-        "baseline arm, paired by seed, with its 95 % t interval. Lines join arms of one family and carry no fit.",
+        "Top: final bits per byte, mean over seeds and the single seeds, against the value that results from "
+        "matching; broken grey lines are references, the entropy of the corpus among them where it is known and one for "
+        "all arms (over each story from its start, as far as a row reaches). Bottom: relative difference to the baseline "
+        "arm, paired by seed, with its 95 % t interval. Lines join arms of one family and carry no fit.",
     ),
     "curves": (
         "Loss curves",
@@ -30,11 +32,14 @@ CAPTIONS = {
     ),
 }
 READING = (
-    "Bits per byte is the cross-entropy of the validation text over its UTF-8 bytes; lower is better, and it compares "
-    "across tokenizers.",
-    "Seeds are paired: in every arm a seed means the same data in the same order. Differences are taken within a seed "
-    "first, so what a seed does to all arms alike cancels.",
-    "Reproduced and contradicted are each wrong in at most 5 % of experiments. Too small to matter: the 90 % interval lies "
+    "Bits per byte is the cross-entropy of the validation text over its UTF-8 bytes; lower is better. Every arm is scored on "
+    "the same documents, whole, so it compares across tokenizers. A document longer than a row continues in further rows "
+    "without the text before them, so where tokens are longer less context is lost.",
+    "Seeds are paired: in arms of one vocabulary and one context length a seed means the same data in the same order. Another "
+    "vocabulary or context length cuts the same documents into other rows, and the same seed puts those in an order of "
+    "their own. Differences are taken within a seed first, so what a seed does to all arms alike cancels.",
+    "Reproduced and contradicted are each wrong in at most 5 % of experiments. A better-than claim is tested against no "
+    "difference, and its margin applies to the mean alone. Too small to matter: the 90 % interval lies "
     "inside the margin fixed beforehand. Inconclusive: these seeds can't tell, and the smallest effect they would find "
     "in four of five experiments is given.",
     "A spike is a step whose gradient norm or loss lies k standard deviations above the mean of the steps before it; the score "

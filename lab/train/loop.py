@@ -25,6 +25,8 @@ from lab.train.optimizer import OPTIMIZERS
 from lab.train.schedule import factor
 from lab.train.stability import SIGNALS, Monitor
 
+NOT_EVALUATED = ("val/loss", "val/bpb", "val/bytes", "val/excess_bpb", "val/floor_bpb")
+
 
 def train(
     config: RunConfig, shards: Shards, store: RunStore, run_id: str, *,
@@ -37,16 +39,25 @@ def train(
     optimizer = OPTIMIZERS[config.optimizer.name](model, config, roles=model.roles())
     saved = store.load_checkpoint(run_id)
     step, bytes_seen = checkpoint.unpack(saved[1], model, optimizer, device=device) if saved else (0, 0)
-    lines = [line for line in store.metrics(run_id) if line["kind"] == "step" and line["step"] <= step]
+    logged = [line for line in store.metrics(run_id) if line["step"] <= step]
+    lines = [line for line in logged if line["kind"] == "step"]
+    if len(lines) != step:
+        raise ValueError(f"metrics.jsonl has {len(lines)} steps where the checkpoint has {step}")
+    evaluations = [line for line in logged if line["kind"] == "evaluation"]
+    evaluated: dict[str, Any] | None = (
+        {key: value for key, value in evaluations[-1].items() if key.startswith("val/")}
+        if evaluations
+        else None
+    )
     monitor = Monitor(config, {signal: [line[signal] for line in lines] for signal in SIGNALS})
     run = _Run(config, shards, model, optimizer, monitor, device)
     log = store.open_metrics(run_id, after=step)
 
     def save() -> None:
+        log.sync()
         payload = checkpoint.pack(model, optimizer, step=step, bytes_seen=bytes_seen)
         store.save_checkpoint(run_id, step, payload)
 
-    evaluated: dict[str, Any] | None = None
     reason, seconds, committed = None, sum(line["seconds"] for line in lines), time.monotonic()
     try:
         while step < config.steps and not reason:
@@ -152,7 +163,7 @@ class _Run:
             loss = nats
             if config.stability.z_loss:
                 loss = loss + config.stability.z_loss * z_loss(out.logits)
-            (loss / self.tokens_per_step + out.aux).backward()
+            (loss / self.tokens_per_step + out.aux * len(micro) / config.rows).backward()
             total += nats.detach()
             if diagnose and part == 0:
                 stats = out.stats | {"logits/z": log_z(out.logits.detach()).mean()}
@@ -195,10 +206,8 @@ def _finish(
     step: int, bytes_seen: int, seconds: float, reason: str | None, evaluated: dict[str, Any] | None,
 ) -> str:  # fmt: skip
     """Write the summary; a run that ends above the unigram entropy of the text it is scored on counts as diverged."""
-    if not reason and evaluated is None:  # killed between its last step and its summary
-        evaluated = run.evaluate()
     unigram = run.shards.unigram_bpb
-    evaluated = evaluated or {"val/loss": None, "val/bpb": None, "val/excess_bpb": None}
+    evaluated = evaluated or dict.fromkeys(NOT_EVALUATED)
     if not reason and not evaluated["val/bpb"] <= unigram:
         reason = f"ended at {evaluated['val/bpb']:.3f} bits a byte, above the unigram entropy {unigram:.3f}"
     state = "diverged" if reason else "finished"

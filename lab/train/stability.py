@@ -18,6 +18,7 @@ from lab.train.schedule import warmup_steps
 
 SIGNALS = ("train/loss", "grad/norm")
 SCORED_THRESHOLDS = (4, 7)
+LARGEST_SCORE = 1e6  # a jump from a flat signal has no finite one
 
 
 def spike_score(history: Sequence[float], *, window: int, burn_in: int) -> float | None:
@@ -27,7 +28,9 @@ def spike_score(history: Sequence[float], *, window: int, burn_in: int) -> float
     before = history[-window - 1 : -1]
     deviation = pstdev(before)
     rise = history[-1] - fmean(before)
-    return rise / deviation if deviation > 0 else math.inf if rise > 0 else 0.0
+    if deviation == 0:
+        return LARGEST_SCORE if rise > 0 else 0.0
+    return min(rise / deviation, LARGEST_SCORE)
 
 
 def summarize(history: Sequence[float], *, window: int, burn_in: int, threshold: float) -> dict[str, Any]:

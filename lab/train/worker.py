@@ -4,9 +4,12 @@ A job is a plain dict: config (JSON form of RunConfig), run_id, manifest, store,
 checkpoint_seconds, threads.
 """
 
+import errno
 import multiprocessing
 import signal
+import sys
 import traceback
+from collections.abc import Callable
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -29,29 +32,36 @@ def work(job: dict[str, Any]) -> None:
         signal.signal(number, lambda received, _: stopped.append(received))
     parent = multiprocessing.parent_process()
     torch.set_num_threads(job["threads"])
-    store, run_id, config = RunStore(Path(job["store"])), job["run_id"], run_config(job["config"])
+    store, run_id = RunStore(Path(job["store"])), job["run_id"]
 
     def stop() -> bool:
         return bool(stopped) or (parent is not None and bool(wait([parent.sentinel], timeout=0)))
 
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    started = provenance(job["device"]) | {"threads": job["threads"], "started": now}
-    store.create(run_id, config, job["manifest"] | {"provenance": started})
     with store.lease(run_id) as held:
         if not held:
             raise SystemExit(RESUMABLE)
         if store.state(run_id) in END_STATES:
             return
         try:
-            shards = Shards.open(Path(job["shards"]))
-            state = train(
-                config, shards, store, run_id,
-                device=job["device"], checkpoint_seconds=job["checkpoint_seconds"], stop=stop,
-            )  # fmt: skip
+            state = _train(job, store, stop)
         except Exception as error:
-            out_of_memory = isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
-            reason = "out of memory" if out_of_memory else f"{type(error).__name__}: {error}"
-            store.fail(run_id, traceback.format_exc(), reason=reason)
+            print(f"run {run_id}: {type(error).__name__}: {error}", file=sys.stderr)
+            if getattr(error, "errno", None) != errno.ENOSPC:  # room can be made, and then the run goes on
+                out_of_memory = isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
+                reason = "out of memory" if out_of_memory else f"{type(error).__name__}: {error}"
+                store.fail(run_id, traceback.format_exc(), reason=reason)
             raise SystemExit(1) from None
     if state is None:
         raise SystemExit(RESUMABLE)
+
+
+def _train(job: dict[str, Any], store: RunStore, stop: Callable[[], bool]) -> str | None:
+    config = run_config(job["config"])
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    started = provenance(job["device"]) | {"threads": job["threads"], "started": now}
+    store.begin(job["run_id"], config, job["manifest"] | {"provenance": started})
+    shards = Shards.open(Path(job["shards"]))
+    return train(
+        config, shards, store, job["run_id"],
+        device=job["device"], checkpoint_seconds=job["checkpoint_seconds"], stop=stop,
+    )  # fmt: skip

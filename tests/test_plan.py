@@ -1,0 +1,129 @@
+"""Plans at every size without preparing data: settings that never collide, arms that are distinct, claims that stay true."""
+
+import dataclasses
+
+import pytest
+
+from lab import plan as planning
+from lab.budget import Corpus
+from lab.compose import Override, compose
+from lab.config import ConfigError
+from lab.plan import ABLATIONS, names
+
+SIZES = ("nano", "micro", "small", "base")
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    """`plan(name, *overrides)` with a stand-in for prepared data whose fingerprint is its path."""
+
+    def prepared(config, **_):
+        return tmp_path, Corpus(str(config.data.path), bytes_per_token=4.0, train_tokens=10**9)
+
+    monkeypatch.setattr(planning, "prepared", prepared)
+    monkeypatch.setattr(planning, "_reference_lines", lambda baseline: [])
+    return lambda name, *overrides, **options: planning.make(
+        name, overrides, results=tmp_path, cache=tmp_path, **options
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", names())
+def test_every_ablation_plans_at_every_size_with_every_optional_arm(plan, name, size):
+    ablation = planning.load(name)
+    made = plan(name, f"size={size}", extra_arms=list(ablation.optional_arms))
+    runs = [run for arm in made.record["arms"] for run in arm["runs"].values()]
+    assert len(runs) == len(set(runs)), "two arms are one run"
+    assert all(abs(arm["mismatch"]) <= 0.01 for arm in made.record["arms"])
+    assert min(arm["steps"] for arm in made.record["arms"]) >= 100
+    merged = len(ablation.arms) + len(ablation.optional_arms) - len(made.record["arms"])
+    assert merged == sum("same model as arm" in note for note in made.record["notes"])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_arms_of_the_ratio_claims_stand_on_the_side_their_claims_mean(plan, size):
+    x = {arm["name"]: arm["x"] for arm in plan("ffn-ratio", f"size={size}").record["arms"]}
+    assert all(1 <= x[name] <= 10 for name in ("plain_x1_5", "plain_x4", "plain_x6"))
+    assert x["plain_x1_5"] < 2 and x["plain_x32"] > 10
+    assert x["plain_x4"] == pytest.approx(4, abs=0.05) and x["gated_8_3"] == pytest.approx(8 / 3, abs=0.05)
+
+
+def test_settings_tell_different_experiments_apart(plan):
+    asked = [
+        (), ("size=micro",), ("size.num_layers=2",), ("data.seed=5",), ("optimizer.lr=1e-3",),
+        ("data=text", "data.path=a"), ("data=text", "data.path=b"),
+    ]  # fmt: skip
+    settings = [plan("norm", *overrides).record["setting"] for overrides in asked]
+    assert len(set(settings)) == len(asked)
+    assert settings[:2] == ["nano-stories-cpu", "micro-stories-cpu"]
+    assert plan("norm", hold="none").record["setting"] != settings[0]
+    assert plan("norm", "tracker=none", "engine.workers=1").record["setting"] == settings[0]
+
+
+def test_one_baseline_serves_every_ablation_that_shares_it(plan):
+    made = {name: plan(name).record for name in ("norm", "norm-placement", "stability")}
+    baselines = [next(arm for arm in record["arms"] if arm["baseline"])["runs"] for record in made.values()]
+    assert baselines[0] == baselines[1] == baselines[2]
+
+
+def test_paths_of_this_machine_stay_out_of_the_record(plan):
+    record = plan("norm", "data=text", "data.path=/home/someone/book.txt").record
+    assert "someone" not in str(record) and "data.path=PATH" in record["overrides"]
+
+
+def write(tmp_path, monkeypatch, text):
+    folder = tmp_path / "ablations"
+    folder.mkdir()
+    (folder / "mine.yaml").write_text(text)
+    monkeypatch.setattr(planning, "ABLATIONS", folder)
+    monkeypatch.setattr(planning, "ROOT", tmp_path)
+
+
+GOOD = (ABLATIONS / "norm.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("axis: {key: norm, label: norm, numeric: false}", "axis: x"), "axis = x: needs a group of keys"),
+        (("seeds: 3", "seeds: 3\nsedes: 4"), 'sedes: unknown key. Did you mean "seeds"?'),
+        (("seeds: 3", "seeds: 3\nseeds: 4"), "not valid YAML"),
+        (("solve: none", "solve: dff"), "match.solve = dff: unknown. Known: none, d_ff, width"),
+        (("hold: body_parameters", "hold: body"), "match.hold = body: unknown"),
+        (("baseline: rmsnorm", "baseline: rms"), "baseline = rms: is not one of the arms"),
+        (("numeric: false", "numeric: true"), "axis.key = norm: unknown"),
+        (("claims: []", "claims: [{id: a}]"), "must be given"),
+    ],
+    ids=lambda value: value[1] if isinstance(value, tuple) else "",
+)
+def test_a_faulty_ablation_file_is_refused_with_the_fix(tmp_path, monkeypatch, change, message):
+    write(tmp_path, monkeypatch, GOOD.replace(*change))
+    with pytest.raises(ConfigError) as error:
+        planning.load("mine")
+    assert message in str(error.value)
+
+
+def test_an_arm_that_misses_the_match_is_refused(plan, monkeypatch):
+    load = planning.load
+
+    def unmatched(name):
+        ablation = load(name)
+        return dataclasses.replace(ablation, match=dataclasses.replace(ablation.match, solve="none"))
+
+    monkeypatch.setattr(planning, "load", unmatched)
+    with pytest.raises(
+        ConfigError, match=r"arm plain_x32: body_parameters differ from the baseline's by \+\d"
+    ):
+        plan("ffn-ratio")
+    assert plan("ffn-ratio", hold="none").record["match"]["what"] == "none"
+
+
+def test_seeds_are_paired_by_the_ablation_alone(plan):
+    with pytest.raises(ConfigError, match="an ablation pairs its own seeds. Use --seeds"):
+        plan("norm", "seed=7")
+
+
+def test_the_budget_in_bytes_follows_the_size():
+    for size in SIZES:
+        config = compose([Override(f"size={size}"), Override("budget=bytes")])
+        assert config.budget.amount == pytest.approx(4 * config.size.tokens, rel=0.05)
