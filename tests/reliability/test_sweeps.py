@@ -1,4 +1,4 @@
-"""A sweep killed at random times and continued with the same command loses nothing and repeats nothing.
+"""Sweeps that are killed, stopped or run twice at once lose nothing, repeat nothing, and end with the numbers of a calm one.
 
 LAB_KILLS sets the number of kills (default 3), LAB_KILL_SEED their times; a failing seed repeats its failure.
 """
@@ -11,6 +11,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
+
+from lab import sweep as sweeping
+from lab.runs import RunStore
+from tests.tiny_run import job, tiny_run
 
 SWEEP = [
     "sweep", "norm", "size=nano", "size.d_model=32", "size.num_layers=2", "heads.head_dim=8", "size.context_length=64",
@@ -70,11 +76,16 @@ def alive(folder: Path) -> list[str]:
     return found
 
 
-def test_kills_lose_nothing_and_repeat_nothing(tmp_path):
-    finish(start(tmp_path / "undisturbed"), tmp_path / "undisturbed")
-    expected = finals(tmp_path / "undisturbed")
-    assert len(expected) == 6
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory) -> Path:
+    """The folder of an undisturbed sweep."""
+    folder = tmp_path_factory.mktemp("kill") / "calm"
+    finish(start(folder), folder)
+    assert len(finals(folder)) == 6
+    return folder
 
+
+def test_kills_lose_nothing_and_repeat_nothing(calm, tmp_path):
     folder, finished_before = tmp_path / "killed", {}
     chance = random.Random(int(os.environ.get("LAB_KILL_SEED", "0")))
     for _ in range(int(os.environ.get("LAB_KILLS", "3"))):
@@ -90,8 +101,8 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path):
             p.parent.name: p.stat().st_mtime_ns for p in (folder / "results/runs").glob("*/summary.json")
         }
     finish(start(folder), folder)
-    assert finals(folder) == expected
-    assert steps(folder) == steps(tmp_path / "undisturbed")
+    assert finals(folder) == finals(calm)
+    assert steps(folder) == steps(calm)
     deadline = time.monotonic() + 20
     while alive(folder) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -114,3 +125,58 @@ def test_ctrl_c_saves_every_started_run_and_says_how_to_go_on(tmp_path):
     for run in unfinished:
         kept = max(int(p.stem) for p in (folder / f"results/runs/{run}/checkpoint").glob("*.json"))
         assert kept == logged[run][-1][0], "work after the last checkpoint was lost"
+
+
+def workers_of(folder: Path) -> list[int]:
+    """Processes that hold a run's lock of this folder: those that train."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            for descriptor in (process / "fd").iterdir():
+                target = os.readlink(descriptor)
+                if target.startswith(str(folder / "results/runs")) and target.endswith("metrics.jsonl"):
+                    found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_two_sweeps_share_runs_and_a_killed_worker_is_replaced(calm, tmp_path):
+    folder = tmp_path / "shared"
+    first = start(folder)
+    second = start(folder)
+    killed = 0
+    while first.poll() is None and killed < 2:
+        for process in workers_of(folder)[:1]:
+            os.kill(process, signal.SIGKILL)
+            killed += 1
+            time.sleep(1.5)
+        time.sleep(0.1)
+    finish(first, folder)
+    finish(second, folder)
+    assert killed == 2
+    assert finals(folder) == finals(calm)
+    assert steps(folder) == steps(calm)
+
+
+def test_a_worker_that_always_dies_ends_as_failed_and_the_sweep_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweeping, "work", _die_or_finish)
+    runs = {
+        seed: job(tiny_run(seed=seed), run_id=f"r{seed}", store=tmp_path, shards=tmp_path) for seed in (0, 1)
+    }
+    states = sweeping.execute({f"r{seed}": j for seed, j in runs.items()}, RunStore(tmp_path), workers=2)
+    assert states == {"r0": "failed", "r1": "finished"}
+    reason = json.loads((tmp_path / "r0/summary.json").read_text())["reason"]
+    assert reason == "killed by signal 9 3 times, as by a lack of memory"
+    assert len((tmp_path / "r0/deaths").read_text()) == 3
+
+
+def _die_or_finish(job: dict) -> None:
+    store, run = RunStore(Path(job["store"])), job["run_id"]
+    with store.lease(run):
+        if run == "r1":
+            store.finish(run, {"state": "finished", "reason": None})
+        else:
+            with open(store.folder(run) / "deaths", "a") as file:
+                file.write("x")
+            os.kill(os.getpid(), signal.SIGKILL)
