@@ -273,7 +273,7 @@ def build(cls: type, values: dict[str, Any], *, where: str = "", problems: list[
     known = {f.name: f for f in dataclasses.fields(cls)}
     before = len(problems)
     if not isinstance(values, dict):
-        problems.append(f"{where.rstrip('. ')} = {show(values)}: needs a group of keys: {', '.join(known)}.")
+        problems.append(f"{where.rstrip('.: ')} = {show(values)}: needs a group of keys: {', '.join(known)}.")
         return None
     for key in values.keys() - known.keys():
         problems.append(f"{where}{key}: unknown key.{closest(key, known)}")

@@ -1,7 +1,7 @@
-"""From a question in `ablations/` to a plan: every arm resolved, matched and counted, every run named.
+"""From an ablation to a plan: every arm resolved, matched and counted, every run named.
 
-An ablation moves one axis. Its plan says what each arm became, by how much it misses what is held equal, and which runs,
-paired by seed, will answer. Planning prepares the data and trains nothing.
+A plan says what each arm became, by how much it misses what is held equal, and which runs, paired by seed, will answer.
+Planning prepares the data and trains nothing.
 """
 
 import dataclasses
@@ -13,66 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import claims
-from lab.compose import ROOT, Override, compose, has_gpu
-from lab.config import Config, ConfigError, RunConfig, build, closest
-
-ABLATIONS = ROOT / "ablations"
-HOLDS, SOLVES = (
-    ("none", "body_parameters", "parameters"),
-    ("none", "d_ff", "width"),
-)  # see lab/budget.py, match
-X_VALUES: dict[str, Callable[[RunConfig], float]] = {
-    "ffn_ratio": lambda run: run.shape.d_ff / run.shape.d_model,
-    "heads": lambda run: run.shape.num_heads,
-    "aspect": lambda run: run.shape.d_model / run.shape.num_layers,
-    "vocab": lambda run: run.shape.vocab_size,
-}
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One variant: its overrides and how it is called; `{x}` in the label is the value that results."""
-
-    family: str
-    label: str
-    overrides: list[str]
-
-
-@dataclass(frozen=True)
-class Match:
-    """What every arm has as much of as the baseline, and which free dimension is solved for it (lab/budget.py)."""
-
-    hold: str
-    solve: str
-    tolerance: float
-
-
-@dataclass(frozen=True)
-class Axis:
-    """The axis of the comparison; `numeric` draws results against the number that results."""
-
-    key: str
-    label: str
-    numeric: bool
-
-
-@dataclass(frozen=True)
-class Ablation:
-    """One file of `ablations/`."""
-
-    title: str
-    question: str
-    source: str
-    axis: Axis
-    common: list[str]
-    match: Match
-    seeds: int
-    baseline: str
-    arms: dict[str, Any]
-    optional_arms: dict[str, Any]
-    notes: list[str]
-    claims: list[dict[str, Any]]
+from lab.ablation import X_VALUES, Ablation, Arm, Match, chosen_arms, compose_arms, load
+from lab.compose import Override, compose, has_gpu
+from lab.config import Config, ConfigError, RunConfig
 
 
 @dataclass(frozen=True)
@@ -102,92 +45,6 @@ class Plan:
     jobs: dict[str, dict[str, Any]]
     engine: Any
     tracker: Any
-
-
-def names() -> list[str]:
-    return sorted(p.stem for p in ABLATIONS.glob("*.yaml"))
-
-
-def load(name: str) -> Ablation:
-    """The ablation file of that name. Raises ConfigError."""
-    if name not in names():
-        raise ConfigError(f"{name}: no such ablation.{closest(name, names())} Known: {', '.join(names())}.")
-    from omegaconf import OmegaConf
-    from yaml import YAMLError
-
-    path = ABLATIONS / f"{name}.yaml"
-    problems: list[str] = []
-    try:
-        values = OmegaConf.to_container(OmegaConf.load(path))
-    except YAMLError as error:
-        raise ConfigError(
-            f"{path.relative_to(ROOT)}: not valid YAML. {' '.join(str(error).split())}"
-        ) from error
-    ablation = build(Ablation, values, where=f"{path.relative_to(ROOT)}: ", problems=problems)  # type: ignore[arg-type]
-    if problems:
-        raise ConfigError(problems)
-    arms = ablation.arms | ablation.optional_arms
-    found = claims.problems(
-        ablation.claims, arms=list(arms), families=[arm.get("family", "") for arm in arms.values()]
-    )
-    for key, value, known in (
-        ("match.hold", ablation.match.hold, HOLDS),
-        ("match.solve", ablation.match.solve, SOLVES),
-        ("axis.key", ablation.axis.key if ablation.axis.numeric else None, (None, *X_VALUES)),
-    ):
-        if value not in known:
-            found = [*found, f"{key} = {value}: unknown. Known: {', '.join(filter(None, known))}."]
-    if ablation.baseline not in ablation.arms:
-        found = [*found, f"baseline = {ablation.baseline}: is not one of the arms."]
-    if found:
-        raise ConfigError([f"{path.relative_to(ROOT)}: {problem}" for problem in found])
-    return ablation  # type: ignore[no-any-return]
-
-
-def chosen_arms(ablation: Ablation, extra: Sequence[str]) -> dict[str, Arm]:
-    """The default arms and those optional ones that were asked for. Raises ConfigError."""
-    problems = [
-        f"--with {name}: no such optional arm.{closest(name, ablation.optional_arms)} Known: {', '.join(ablation.optional_arms) or 'none'}."
-        for name in extra
-        if name not in ablation.optional_arms
-    ]
-    listed = ablation.arms | {
-        name: ablation.optional_arms[name] for name in extra if name in ablation.optional_arms
-    }
-    arms = {
-        name: build(Arm, values, where=f"arm {name}: ", problems=problems) for name, values in listed.items()
-    }
-    if problems:
-        raise ConfigError(problems)
-    return arms
-
-
-def compose_arms(
-    name: str, ablation: Ablation, arms: dict[str, Arm], overrides: Sequence[str]
-) -> dict[str, Config]:
-    """One `Config` an arm. Raises ConfigError with the problems of all arms, each once."""
-    configs, problems = {}, []
-    fixed = {text.partition("=")[0].partition(".")[0]: arm for arm, a in arms.items() for text in a.overrides}
-    for text in overrides:
-        if text.partition("=")[0] == "seed":
-            problems.append(
-                f"{text} (command line): an ablation pairs its own seeds. Use --seeds N for 0 ... N-1."
-            )
-        if (group := text.partition("=")[0].partition(".")[0]) in fixed:
-            problems.append(
-                f"{text} (command line): arm {fixed[group]} of ablation {name} sets {group}; choose another key."
-            )
-    for arm_name, arm in arms.items():
-        source = f"ablations/{name}.yaml"
-        layered = [Override(text, source) for text in ablation.common]
-        layered += [Override(text, f"{source}, arm {arm_name}") for text in arm.overrides]
-        try:
-            configs[arm_name] = compose([*layered, *(Override(text) for text in overrides)])
-        except ConfigError as error:
-            problems += [p for p in error.problems if p not in problems]
-    if problems:
-        raise ConfigError(problems)
-    return configs
 
 
 def make(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import cli
-from lab.plan import names
+from lab.ablation import names
 
 QUICK = [
     "size=nano",

@@ -4,11 +4,12 @@ import dataclasses
 
 import pytest
 
+from lab import ablation as questions
 from lab import plan as planning
+from lab.ablation import ABLATIONS, names
 from lab.budget import Corpus
 from lab.compose import Override, compose
 from lab.config import ConfigError
-from lab.plan import ABLATIONS, names
 
 SIZES = ("nano", "micro", "small", "base")
 
@@ -30,7 +31,7 @@ def plan(tmp_path, monkeypatch):
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", names())
 def test_every_ablation_plans_at_every_size_with_every_optional_arm(plan, name, size):
-    ablation = planning.load(name)
+    ablation = questions.load(name)
     made = plan(name, f"size={size}", extra_arms=list(ablation.optional_arms))
     runs = [run for arm in made.record["arms"] for run in arm["runs"].values()]
     assert len(runs) == len(set(runs)), "two arms are one run"
@@ -75,8 +76,8 @@ def write(tmp_path, monkeypatch, text):
     folder = tmp_path / "ablations"
     folder.mkdir()
     (folder / "mine.yaml").write_text(text)
-    monkeypatch.setattr(planning, "ABLATIONS", folder)
-    monkeypatch.setattr(planning, "ROOT", tmp_path)
+    monkeypatch.setattr(questions, "ABLATIONS", folder)
+    monkeypatch.setattr(questions, "ROOT", tmp_path)
 
 
 GOOD = (ABLATIONS / "norm.yaml").read_text()
@@ -93,13 +94,18 @@ GOOD = (ABLATIONS / "norm.yaml").read_text()
         (("baseline: rmsnorm", "baseline: rms"), "baseline = rms: is not one of the arms"),
         (("numeric: false", "numeric: true"), "axis.key = norm: unknown"),
         (("claims: []", "claims: [{id: a}]"), "must be given"),
+        (("label: LayerNorm", 'label: "{y}"'), 'label = {y}: only "{x}" may stand in braces'),
+        (
+            ("none: {family: norm, label: none, overrides: [norm=none]}", "none: 3"),
+            "arm none = 3: needs a group of keys",
+        ),
     ],
     ids=lambda value: value[1] if isinstance(value, tuple) else "",
 )
 def test_a_faulty_ablation_file_is_refused_with_the_fix(tmp_path, monkeypatch, change, message):
     write(tmp_path, monkeypatch, GOOD.replace(*change))
     with pytest.raises(ConfigError) as error:
-        planning.load("mine")
+        questions.load("mine")
     assert message in str(error.value)
 
 
