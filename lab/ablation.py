@@ -80,7 +80,7 @@ def load(name: str) -> Ablation:
     problems: list[str] = []
     try:
         values = OmegaConf.to_container(OmegaConf.load(path))
-    except YAMLError as error:
+    except (YAMLError, OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{path.relative_to(ROOT)}: not valid YAML. {' '.join(str(error).split())}"
         ) from error

@@ -4,7 +4,6 @@ Bad input exits 2 with every problem named and nothing started; a stopped sweep 
 """
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(os.environ.get("LAB_RESULTS", ROOT / "results"))
 CACHE = Path(os.environ.get("LAB_CACHE", ROOT / ".cache"))
 STOPPED = 130
+MENTIONED = 3
 RESULT_STATES = frozenset({"finished", "diverged", "pruned"})
 
 
@@ -42,13 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        print(f"error: {error.filename or options.command}: {error.strerror or error}", file=sys.stderr)
+        return 2
 
 
 class _Parser(argparse.ArgumentParser):
     """argparse with 'Did you mean' for commands."""
 
     def error(self, message: str) -> Any:
-        if "invalid choice: '" in message:
+        if "argument COMMAND: invalid choice: '" in message:
             word = message.split("invalid choice: '")[1].split("'")[0]
             message = f'no command "{word}".{closest(word, COMMANDS)} Known: {", ".join(COMMANDS)}.'
         print(f"error: {message}", file=sys.stderr)
@@ -228,6 +231,11 @@ def _run(plan: Any, *, group: str, options: argparse.Namespace, write_report: bo
     else:
         listing.print_outcomes(plan.folder)
         print(f"report: {listing.shown(page)}")
+    ended_early = [row for row in rows if row["state"] in RESULT_STATES - {"finished"}]
+    for row in ended_early[:MENTIONED]:
+        print(f"{row['arm']}, seed {row['seed']}, {row['state']}: {row['reason']}", file=sys.stderr)
+    if len(ended_early) > MENTIONED:
+        print(f"... and {len(ended_early) - MENTIONED} more; see lab status", file=sys.stderr)
     failed = [row for row in rows if row["state"] not in RESULT_STATES]
     for reason in sorted({row["reason"] or f"run {row['id']} is {row['state']}" for row in failed}):
         print(f"error: {reason}", file=sys.stderr)
@@ -389,10 +397,10 @@ def _plans(name: str | None = None) -> list[dict[str, Any]]:
         raise ConfigError(
             f"{name}: no such ablation.{closest(name, _ablations())} Known: {', '.join(_ablations())}."
         )
-    return [
-        json.loads(path.read_text())
-        for path in sorted((RESULTS / "sweeps").glob(f"{name or '*'}/*/plan.json"))
-    ]
+    from lab.runs import read_record
+
+    paths = sorted((RESULTS / "sweeps").glob(f"{name or '*'}/*/plan.json"))
+    return [read_record(path, fix="Remove it, then repeat the sweep.") for path in paths]
 
 
 def _execute(plan: Any, *, quiet: bool) -> dict[str, str]:

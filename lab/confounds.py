@@ -116,8 +116,8 @@ def _ended_badly(evidence: Evidence) -> list[str]:
         diverged = sorted(seed for seed, state in arm.states.items() if state == "diverged")
         if diverged:
             found.append(
-                f"{arm.label} diverged for {_seed_list(diverged)}: it counts as worse than every arm that did not, and its "
-                "mean is over the other seeds only."
+                f"{arm.label} diverged for {_seed_list(diverged)}: it counts as worse than every arm that did not"
+                + (", and its mean is over the other seeds only." if arm.values else ".")
             )
         if arm.missing:
             states = ", ".join(f"seed {seed} {state}" for seed, state in sorted(arm.missing.items()))

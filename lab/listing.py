@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lab.config import ConfigError
 from lab.runs import RunStore
 
 UNMEASURED_FLOPS = {"cpu": 4e10, "cuda": 5e13}  # FLOP/s of one run, until a run here has been timed
@@ -47,15 +48,24 @@ def run_row(store: RunStore, run_id: str, *, group: str, arm: str | None) -> dic
     """The record of one run, planned or started."""
     row = {"id": run_id, "state": "pending", "ablation": group, "arm": arm}
     folder = store.folder(run_id)
+    empty = {"seed": None, "tokens": None, "val/bpb": None, "reason": None}
     if not (folder / "config.json").exists():
-        return {**row, "seed": None, "tokens": None, "val/bpb": None, "reason": None}
+        return {**row, **empty}
+    try:
+        return {**row, **_started(store, run_id, arm)}
+    except ConfigError as error:
+        return {**row, **empty, "state": "damaged", "reason": str(error)}
+
+
+def _started(store: RunStore, run_id: str, arm: str | None) -> dict[str, Any]:
+    folder = store.folder(run_id)
     summary = store.read(run_id, "summary.json") if (folder / "summary.json").exists() else {}
     return {
-        **row,
         "state": store.state(run_id),
         "arm": arm or store.read(run_id, "manifest.json")["job_type"],
         "seed": store.read(run_id, "config.json")["seed"],
-        **{key: summary.get(key) for key in ("tokens", "val/bpb", "reason")},
+        "tokens": summary["tokens"] if "tokens" in summary else store.tokens(run_id),
+        **{key: summary.get(key) for key in ("val/bpb", "reason")},
     }
 
 
@@ -97,6 +107,10 @@ def _flops_per_second(store: RunStore, device: str) -> float:
 
 
 def print_outcomes(folder: Path) -> None:
-    """One line a claim, from the folder's verdict."""
-    for claim in json.loads((folder / "verdict.json").read_text())["claims"]:
+    """One line a claim, from the folder's verdict; one an arm where no claim was fixed beforehand."""
+    verdict = json.loads((folder / "verdict.json").read_text())
+    for claim in verdict["claims"]:
         print(f"{claim['id']}: {claim['outcome']}. {claim['why']}")
+    for arm in verdict["arms"] if not verdict["claims"] else ():
+        mean = arm["bpb"]["mean"] if arm["bpb"] else None
+        print(f"{arm['label']}: {'no finished run' if mean is None else f'{mean:.4f} bits a byte'}")

@@ -26,22 +26,31 @@ def _rule(key: str, holds: Callable[[Any], bool], otherwise: str) -> Rule:
     return key, value, holds, otherwise
 
 
+def _between_one_and(limit: int, key: str) -> Rule:
+    return _rule(key, lambda v: 1 <= v <= limit, f"must be from 1 to {limit}.")
+
+
 def _among(key: str, *known: str) -> Rule:
     return _rule(key, lambda v: v in known, f"unknown. Known: {', '.join(known)}.")
 
 
+# Beyond any model this lab could train; a slip of the keyboard would otherwise fill the memory.
+LIMITS = {
+    "size.d_model": 65_536,
+    "size.num_layers": 1_024,
+    "size.head_dim": 4_096,
+    "size.context_length": 2**20,
+    "size.vocab_size": 2**20,
+    "heads.value": 4_096,
+    "heads.head_dim": 4_096,
+}
+
 RULES: tuple[Rule, ...] = (
     _rule("seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),
-    *map(
-        _positive,
-        ("size.d_model", "size.num_layers", "size.head_dim", "size.context_length", "size.vocab_size"),
-    ),
-    *map(
-        _positive,
-        ("size.tokens_per_step", "size.tokens", "size.bytes", "size.lr", "heads.value", "heads.head_dim"),
-    ),
+    *(_between_one_and(limit, key) for key, limit in LIMITS.items()),
+    *map(_positive, ("size.tokens_per_step", "size.tokens", "size.bytes", "size.lr")),
     _rule("ffn_ratio.value", lambda v: 0.01 <= v <= 1024, "must be between 0.01 and 1024."),
-    _rule("aspect.value", lambda v: v > 0, "must be greater than 0."),
+    _rule("aspect.value", lambda v: 0.5 <= v <= 4096, "must be between 0.5 and 4096."),
     _rule(
         "vocab.value",
         lambda v: 257 <= v <= 2**20,
@@ -76,6 +85,8 @@ RULES: tuple[Rule, ...] = (
         lambda v: 0 < v < 1,
         "must be above 0 and below 1: both splits need documents.",
     ),
+    _rule("data.path", lambda v: v.strip() != "", "is empty. Give a file or folder, or null."),
+    _rule("data.validation_path", lambda v: v.strip() != "", "is empty. Give a file or folder, or null."),
     _rule("data.stories", lambda v: v >= 0, "must be 0 or more."),
     _rule("data.validation_stories", lambda v: v >= 0, "must be 0 or more."),
     _rule("data.seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),

@@ -28,7 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lab.config import RunConfig, identity
+from lab.config import ConfigError, RunConfig, identity
 
 NUMERICS = 1  # raised by hand when the mathematics of training changes; golden losses force the raise
 END_STATES = ("finished", "diverged", "pruned", "failed")
@@ -73,6 +73,17 @@ def write_atomic(path: Path, content: bytes | str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def read_record(path: Path, *, fix: str) -> dict[str, Any]:
+    """A JSON object from a file. Raises ConfigError naming the file and the fix."""
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read ({type(error).__name__}). {fix}") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: holds no JSON object. {fix}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -145,13 +156,24 @@ class RunStore:
         return "lost" if (folder / "metrics.jsonl").exists() else "pending"
 
     def read(self, run_id: str, name: str) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads((self.folder(run_id) / name).read_text())
-        return value
+        """One of the run's JSON files. Raises ConfigError, with the way on, where it is missing or damaged."""
+        return read_record(
+            self.folder(run_id) / name, fix=f"Remove {self.folder(run_id)} to train the run again."
+        )
 
     def metrics(self, run_id: str) -> list[dict[str, Any]]:
         """All whole lines; a torn last line, which a running or killed writer leaves, is not one."""
         path = self.folder(run_id) / "metrics.jsonl"
         return list(_whole_lines(path.read_bytes())) if path.exists() else []
+
+    def tokens(self, run_id: str) -> int:
+        """Tokens trained by the last whole line, from the log's tail alone."""
+        path = self.folder(run_id) / "metrics.jsonl"
+        if not path.exists():
+            return 0
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - 4096))
+            return max((line["tokens"] for line in _whole_lines(file.read())), default=0)
 
     def open_metrics(self, run_id: str, *, after: int) -> "MetricsLog":
         """The log to append to, cut back to what was logged up to step `after`."""
@@ -269,8 +291,10 @@ class MetricsLog:
 def _whole_lines(content: bytes) -> Iterator[dict[str, Any]]:
     for line in content.splitlines(keepends=True):
         if line.endswith(b"\n"):
-            with contextlib.suppress(json.JSONDecodeError):
-                yield json.loads(line)
+            with contextlib.suppress(ValueError):
+                record = json.loads(line)
+                if isinstance(record, dict) and {"kind", "step", "tokens"} <= record.keys():
+                    yield record
 
 
 def _curves(lines: list[dict[str, Any]]) -> dict[str, Any]:

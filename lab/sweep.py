@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.forkserver import set_forkserver_preload
-from pathlib import Path
 from typing import Any
 
 from lab.runs import END_STATES, RunStore
@@ -65,8 +64,7 @@ class Progress:
         """The trained share of one run, 1 for every end state."""
         if (self.store.folder(run_id) / "summary.json").exists():
             return 1.0
-        last = _last_tokens(self.store.folder(run_id) / "metrics.jsonl")
-        return last / self.tokens[run_id]
+        return self.store.tokens(run_id) / self.tokens[run_id]
 
     def done(self) -> float:
         """The trained share of all planned work, in FLOPs."""
@@ -76,23 +74,6 @@ class Progress:
         before = sum(self.at_start[i] * self.flops[i] for i in self.jobs) / sum(self.flops.values())
         done = self.done()
         return (time.monotonic() - self.began) * (1 - done) / (done - before) if done > before else None
-
-
-def _last_tokens(path: Path) -> int:
-    """Tokens trained by the last whole line, from the file's tail alone."""
-    import json
-
-    if not path.exists():
-        return 0
-    with open(path, "rb") as file:
-        file.seek(max(0, path.stat().st_size - 4096))
-        lines = file.read().split(b"\n")[:-1]
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["tokens"])
-        except (ValueError, KeyError):
-            continue
-    return 0
 
 
 def _run_all(

@@ -114,6 +114,30 @@ def test_a_failed_run_is_named_and_retried_on_request(lab, capsys):
     assert store.state(run) in ("finished", "diverged")
 
 
+@pytest.mark.parametrize("file", ["summary.json", "manifest.json", "config.json"])
+def test_a_damaged_run_is_named_and_hides_no_other(lab, capsys, file):
+    assert lab("train", "-m", *QUICK, "seed=81,82", "--json") == 0
+    damaged, sound = (row["id"] for row in json.loads(capsys.readouterr().out))
+    path = cli.RESULTS / "runs" / damaged / file
+    content = path.read_text()
+    path.write_text("{")
+    try:
+        assert lab("status", "--json") == 0
+        states = {row["id"]: row["state"] for row in json.loads(capsys.readouterr().out)}
+        assert states[damaged] == "damaged" and states[sound] in ("finished", "diverged")
+        if file == "summary.json":
+            assert lab("train", *QUICK, "seed=81") == 2
+            error = capsys.readouterr().err
+            assert str(path) in error and "Remove" in error
+    finally:
+        path.write_text(content)
+
+
+def test_folders_that_cannot_be_written_are_named(tmp_path):
+    done = command("sweep", "norm", *QUICK, folder=tmp_path, LAB_RESULTS="/dev/null")
+    assert done.returncode == 2 and "error: /dev/null" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_completion_offers_commands_ablations_options_and_keys(lab, capsys):
     def offered(*words):
         assert lab("completion", "words", *words) == 0

@@ -12,8 +12,11 @@ from lab.train.schedule import SCHEDULES
 
 REFUSED = [
     ("heads=7", "heads.value = 7 (command line): does not divide d_model 96. Use 4 or 6 or 8"),
-    ("size.d_model=0", "size.d_model = 0 (command line): must be greater than 0"),
-    ("size.num_layers=0", "size.num_layers = 0 (command line): must be greater than 0"),
+    ("size.d_model=0", "size.d_model = 0 (command line): must be from 1 to 65536"),
+    ("size.num_layers=0", "size.num_layers = 0 (command line): must be from 1 to 1024"),
+    ("size.d_model=1e99", "must be from 1 to 65536"),
+    ("size.num_layers=100000000", "must be from 1 to 1024"),
+    ("data.path=", "is empty. Give a file or folder, or null"),
     ("heads.head_dim=3", "head size 3 is odd; rotary positions need an even one"),
     ("regularization.dropout=1.5", "must be at least 0 and below 1"),
     ("activation=gleu", 'unknown activation "gleu". Did you mean "glu"?'),

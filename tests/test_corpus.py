@@ -286,3 +286,19 @@ def test_fingerprints_follow_content(tmp_path: Path) -> None:
     assert open_text(tmp_path / "a.jsonl").fingerprint != first
     (tmp_path / "b.txt").write_text("b")
     assert open_text(tmp_path / "b.txt").fingerprint != first
+
+
+def test_one_different_document_cannot_be_split(tmp_path):
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"text": "the same"}\n' * 50)
+    corpus = open_corpus(replace(TEXT, path=str(path)))
+    with pytest.raises(ConfigError, match="holds only 1 different document"):
+        list(corpus.documents("train")), list(corpus.documents("validation"))
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, "1" * 5_000], ids=["deep", "long"])
+def test_json_that_python_cannot_hold_is_named(tmp_path, line):
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"text": "good"}\n' + line + "\n")
+    with pytest.raises(ConfigError, match="bad.jsonl:2"):
+        list(read_documents(path, "text"))

@@ -135,6 +135,11 @@ def _held_out(documents: Documents, split: str, fraction: float) -> Documents:
         if (position < fraction) == (split == "validation"):
             empty = False
             yield place, document
+    if empty and count and smallest == largest:
+        raise ConfigError(
+            "data.path: holds only 1 different document, and both splits need one. Separate documents by lines of "
+            "<|endoftext|> or by blank lines, or give data.validation_path."
+        )
     if empty and count:
         bound = (
             f"of {math.floor(smallest * 1e4 + 1) / 1e4} or more"
@@ -151,7 +156,7 @@ def _split_files(data: Data) -> tuple[list[Path], list[Path]]:
     """The training and the validation files; no validation files means: hold out. Raises ConfigError."""
     if data.path is None:
         raise ConfigError(f"data.path = null: data={data.name} needs a file or folder. Set data.path.")
-    folder = Path(data.path)
+    folder = Path(data.path).expanduser()
     training = _text_files(folder, "data.path")
     validation = []
     if folder.is_dir():
@@ -161,7 +166,7 @@ def _split_files(data: Data) -> tuple[list[Path], list[Path]]:
         if not training:
             raise ConfigError(f"data.path = {folder}: holds validation.* only. Add train.* to the folder.")
     if data.validation_path is not None:
-        validation = _text_files(Path(data.validation_path), "data.validation_path")
+        validation = _text_files(Path(data.validation_path).expanduser(), "data.validation_path")
     for path in training:
         if any(path.samefile(other) for other in validation):
             raise ConfigError(f"data.validation_path = {path}: same file for both splits. Give two files.")
@@ -186,6 +191,8 @@ def _text_files(path: Path, key: str) -> list[Path]:
         siblings = sorted(p.name for p in path.parent.iterdir())[:8] if path.parent.is_dir() else []
         there = f"In that folder: {', '.join(siblings)}." if siblings else "Nor is there such a folder."
         raise ConfigError(f"{key} = {path}: no such file. {there}")
+    if not path.is_file():
+        raise ConfigError(f"{key} = {path}: is no regular file. Copy its content to one.")
     if not path.name.endswith(SUFFIXES):
         raise ConfigError(f"{key} = {path}: unknown kind of file. Convert it to {', '.join(SUFFIXES)}.")
     return [path]

@@ -87,6 +87,10 @@ def _read_jsonl(path: Path, field: str) -> Iterator[tuple[str, str]]:
         except json.JSONDecodeError as error:
             what = f"not valid JSON (column {error.colno}: {error.msg}). Mend or remove the line."
             raise _problem(path, what, number) from error
+        except (ValueError, RecursionError) as error:
+            raise _problem(
+                path, "JSON too deep or with too long a number. Mend or remove the line.", number
+            ) from error
         if not isinstance(record, dict):
             raise _problem(path, f'not a JSON object. Write {{"{field}": "..."}} on each line.', number)
         place = f"{path}:{number}"

@@ -11,6 +11,7 @@ def render(content: dict[str, Any]) -> str:
     """The Markdown of `content` (lab/report/page.py); every text is escaped, so none of it acts as markup."""
     lines = [f"# {escape(content['title'])}", "", escape(content["question"]), ""]
     lines += [f"{escape(content['source'])}. {escape(content['setting'])}.", "", "## Verdict", ""]
+    lines += [] if content["claims"] else [escape(content["no_claim"]), ""]
     for claim in content["claims"]:
         lines += [
             f"### {escape(claim['id'])}: {escape(claim['outcome'])}",

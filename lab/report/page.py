@@ -65,6 +65,7 @@ def page(plan: dict[str, Any], records: Sequence[dict[str, Any]], found: dict[st
         "source": plan["source"],
         "setting": f"{plan['size']} on {plan['data']}, {plan['device_kind']}, {len(plan['seeds'])} seeds an arm",
         "claims": [{**claim, "details": _details(claim)} for claim in found["claims"]],
+        "no_claim": "No claim was fixed beforehand for this ablation: the table and figures stand for themselves.",
         "figures": [(name, *CAPTIONS[name]) for name in CAPTIONS],
         "arms": _arms(plan, evidence, found),
         "confounds": found["confounds"],
