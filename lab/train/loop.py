@@ -17,7 +17,7 @@ from lab.config import RunConfig
 from lab.data.shards import Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
-from lab.runs import MetricsLog, RunStore
+from lab.runs import RunStore
 from lab.train import checkpoint
 from lab.train.evaluate import evaluate
 from lab.train.loss import cross_entropy, log_z, z_loss
@@ -88,17 +88,8 @@ def train(
             ):
                 save()
                 committed = time.monotonic()
-        return _finish(
-            store,
-            run_id,
-            log,
-            run,
-            step=step,
-            bytes_seen=bytes_seen,
-            seconds=seconds,
-            reason=reason,
-            evaluated=evaluated,
-        )
+        progress = {"steps": step, "bytes": bytes_seen, "seconds": seconds}
+        return _finish(store, run_id, run, progress, reason=reason, evaluated=evaluated)
     finally:
         log.close()
 
@@ -202,20 +193,17 @@ def _gradient_norms(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _finish(
-    store: RunStore, run_id: str, log: MetricsLog, run: _Run, *,
-    step: int, bytes_seen: int, seconds: float, reason: str | None, evaluated: dict[str, Any] | None,
+    store: RunStore, run_id: str, run: _Run, progress: dict[str, Any], *, reason: str | None, evaluated: dict[str, Any] | None
 ) -> str:  # fmt: skip
-    """Write the summary; a run that ends above the unigram entropy of the text it is scored on counts as diverged."""
-    unigram = run.shards.unigram_bpb
-    evaluated = evaluated or dict.fromkeys(NOT_EVALUATED)
+    """Write the summary; a run that ends above the unigram entropy of the validation text counts as diverged."""
+    evaluated, unigram = evaluated or dict.fromkeys(NOT_EVALUATED), run.shards.unigram_bpb
     if not reason and not evaluated["val/bpb"] <= unigram:
         reason = f"ended at {evaluated['val/bpb']:.3f} bits a byte, above the unigram entropy {unigram:.3f}"
     state = "diverged" if reason else "finished"
-    losses = run.monitor.history["train/loss"]
-    tokens = step * run.tokens_per_step
+    losses, tokens = run.monitor.history["train/loss"], progress["steps"] * run.tokens_per_step
     summary = {
-        "state": state, "reason": reason, "steps": step, "tokens": tokens, "bytes": bytes_seen, "epochs": tokens / run.shards.train_tokens,
-        "seconds": seconds, "tokens_per_second": tokens / seconds if seconds else None,
+        "state": state, "reason": reason, **progress, "tokens": tokens, "epochs": tokens / run.shards.train_tokens,
+        "tokens_per_second": tokens / progress["seconds"] if progress["seconds"] else None,
         "train/loss": losses[-1] if losses else None, **evaluated,
         "spikes": run.monitor.summary(), "unigram_bpb": unigram, "attention_kernel": run.model.attention_kernel,
     }  # fmt: skip
