@@ -106,10 +106,9 @@ class Mirror:
     journal: Journal
 
     def summary(self, run_id: str) -> dict[str, Any] | None:
-        try:
-            return self.store.read(run_id, "summary.json")
-        except FileNotFoundError:
+        if not (self.store.folder(run_id) / "summary.json").exists():
             return None
+        return self.store.read(run_id, "summary.json")
 
     def is_due(self, run_id: str, mode: str) -> bool:
         """Whether the run has anything that W&B may lack."""
