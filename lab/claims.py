@@ -20,7 +20,6 @@ from lab.predicates import ALPHA, PREDICATES, NotRun, Statement, every, some
 
 REPRODUCED, CONTRADICTED, SMALL = "reproduced", "contradicted", "too small to matter"
 INCONCLUSIVE, NOT_RUN = "inconclusive", "not run"
-OUTCOMES = (REPRODUCED, CONTRADICTED, SMALL, INCONCLUSIVE, NOT_RUN)
 CLAIM_KEYS = ("id", "statement", "source", "prediction", "metric", "needs", "predicate")
 ARM_KEYS, FAMILY_KEYS = ("arm", "better", "worse"), ("family",)
 

@@ -77,7 +77,7 @@ def make(
         "overrides": [re.sub(r"(path)=.*", r"\1=PATH", text) for text in overrides],
         "flags": [*(f"--with {name}" for name in extra_arms), *([f"--match {hold}"] if hold else [])],
         "seeds": paired_seeds, "match": {"what": how.hold, "solve": how.solve, "tolerance": how.tolerance},
-        "x": {"key": ablation.axis.key, "label": ablation.axis.label, "log": True, "numeric": ablation.axis.numeric},
+        "x": {"key": ablation.axis.key, "label": ablation.axis.label, "numeric": ablation.axis.numeric},
         "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_repeats(planned)],
         "reference_lines": _reference_lines(baseline),
     }  # fmt: skip

@@ -73,7 +73,7 @@ def sweep(
         "flags": [],
         "seeds": seeds,
         "match": {"what": "body_parameters", "tolerance": 0.01},
-        "x": {"key": "ffn_ratio", "label": "d_ff / d_model", "log": True, "numeric": True},
+        "x": {"key": "ffn_ratio", "label": "d_ff / d_model", "numeric": True},
         "arms": arms,
         "claims": [BASIN] if claims is None else claims,
         "notes": ["Nothing here speaks to sizes above 1M parameters."],

@@ -100,7 +100,7 @@ def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
     title = "Difference to the baseline, paired by seed (mean and 95 % t interval; below 0 is better)"
     difference.set(title=title, ylabel="%", xlabel=plan["x"]["label"])
     ticks = {where[arm.name]: f"{arm.x:.3g}" if numeric else arm.label for arm in evidence.arms}
-    if numeric and plan["x"]["log"]:
+    if numeric:
         difference.set_xscale("log", base=2)
         difference.minorticks_off()
     difference.set_xticks(list(ticks), list(ticks.values()), rotation=30 if len(ticks) > 6 else 0)
