@@ -249,7 +249,8 @@ def _run(plan: Any, *, group: str, options: argparse.Namespace, write_report: bo
 
 def _reopen(plan: Any) -> None:
     """Make failed runs, and finished ones of another torch or kind of device, pending again."""
-    from lab.runs import END_STATES, LIKENESS, provenance
+    from lab.provenance import provenance
+    from lab.runs import END_STATES, LIKENESS
 
     store = _store()
     for run_id, job in plan.jobs.items():

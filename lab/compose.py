@@ -208,6 +208,8 @@ def _refusal(item: Any, chosen: dict[str, str]) -> str:
         return _parameter_refusal(group, parameter, value, chosen)
     if parameter == "name" and group in groups():
         return f"is chosen by its option. Write {group}={show(value)}; known: {', '.join(groups()[group])}."
+    if key.startswith("data.grammar.") and chosen["data"] != "stories":
+        return f"is a knob of generated stories. data={chosen['data']} has none; drop it or use data=stories."
     if key not in leaves():
         return f"unknown key.{closest(key, known) or ' See lab train --cfg job for all keys.'}"
     try:

@@ -23,7 +23,7 @@ class ConfigError(ValueError):
 
 
 def neutral(value: Any) -> Any:
-    """A field whose presence at `value` changes nothing, so that adding it to the schema orphans no earlier run."""
+    """A field that changes nothing at `value`, which it has where it is missing: adding it orphans no earlier run."""
     return field(metadata={"neutral": value})
 
 
@@ -90,6 +90,27 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class Grammar:
+    """The knobs of the story generator (lab/data/stories.py).
+
+    words: share of each word list in use, the frequent end of it; zipf_exponent: of words, names and so of facts;
+    facts: size of the fact table; objects, friends: the most of each in one story; events: their mean number; distance:
+    sentences in between before something introduced comes back; noise: chance that a word which the story decides is
+    another; languages: how many lexicons the stories are told in, the first English, the others made up.
+    """
+
+    words: float
+    zipf_exponent: float
+    facts: int
+    objects: int
+    friends: int
+    events: float
+    distance: int
+    noise: float
+    languages: int
+
+
+@dataclass(frozen=True)
 class Data:
     name: str
     path: str | None
@@ -99,6 +120,7 @@ class Data:
     stories: int
     validation_stories: int
     seed: int
+    grammar: Grammar
 
 
 @dataclass(frozen=True)
@@ -117,11 +139,16 @@ class Precision:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """points: evaluations a run, the last at its end; documents: validation documents scored; rows: batch size."""
+    """points: evaluations a run, the last at its end; documents: validation documents scored; rows: batch size.
+
+    choices: forced choices of each skill, samples: texts generated, both once at the end.
+    """
 
     points: int
     documents: int
     rows: int
+    choices: int = neutral(32)
+    samples: int = neutral(4)
 
 
 @dataclass(frozen=True)
@@ -195,18 +222,23 @@ class Tracker:
 
 @dataclass(frozen=True)
 class Engine:
-    """workers: runs at a time, null for one a core; device: cpu, cuda or auto; checkpoints every so many seconds."""
+    """workers: runs at a time, null for one a core; device: cpu, cuda or auto; checkpoints every so many seconds.
+
+    keep_every: the checkpoints at its multiples, in steps, stay for other runs to start from; null keeps the last alone.
+    """
 
     workers: int | None
     device: str
     checkpoint_seconds: float
+    keep_every: int | None
 
 
 @dataclass(frozen=True)
 class Config:
-    """What is asked: the composed `conf/` tree."""
+    """What is asked: the composed `conf/` tree. init_from: RUN@STEP, the checkpoint to start from (lab/branch.py)."""
 
     seed: int
+    init_from: str | None
     size: Size
     norm_placement: dict[str, Any]
     norm: dict[str, Any]
@@ -257,6 +289,7 @@ class RunConfig:
     rows: int
     micro_rows: int
     data_fingerprint: str
+    init_from: str | None = neutral(None)
 
 
 STRUCTURAL = tuple(f.name for f in dataclasses.fields(Config) if typing.get_origin(f.type) is dict)
@@ -279,7 +312,9 @@ def build(cls: type, values: dict[str, Any], *, where: str = "", problems: list[
         problems.append(f"{where}{key}: unknown key.{closest(key, known)}")
     arguments = {}
     for name, f in known.items():
-        if name not in values:
+        if name not in values and "neutral" in f.metadata:
+            arguments[name] = f.metadata["neutral"]
+        elif name not in values:
             problems.append(f"{where}{name}: must be given.")
         elif dataclasses.is_dataclass(f.type):
             arguments[name] = build(

@@ -4,6 +4,7 @@
 """
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -45,8 +46,15 @@ LIMITS = {
     "heads.head_dim": 4_096,
 }
 
+GRAMMAR_LIMITS = {"objects": 3, "friends": 6, "events": 40, "languages": 50}
+
 RULES: tuple[Rule, ...] = (
     _rule("seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),
+    _rule(
+        "init_from",
+        lambda v: re.fullmatch(r"[0-9a-f]{1,12}@([0-9]{1,12}|last)", v) is not None,
+        "needs RUN@STEP: the id of a run, or its beginning, and a step whose checkpoint it kept, or last.",
+    ),
     *(_between_one_and(limit, key) for key, limit in LIMITS.items()),
     *map(_positive, ("size.tokens_per_step", "size.tokens", "size.bytes", "size.lr")),
     _rule("ffn_ratio.value", lambda v: 0.01 <= v <= 1024, "must be between 0.01 and 1024."),
@@ -90,6 +98,12 @@ RULES: tuple[Rule, ...] = (
     _rule("data.stories", lambda v: v >= 0, "must be 0 or more."),
     _rule("data.validation_stories", lambda v: v >= 0, "must be 0 or more."),
     _rule("data.seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),
+    _rule("data.grammar.words", lambda v: 0 < v <= 1, "must be above 0 and at most 1, the share in use."),
+    _rule("data.grammar.zipf_exponent", lambda v: 0 <= v <= 4, "must be between 0 and 4."),
+    _rule("data.grammar.facts", lambda v: v >= 0, "must be 0 or more."),
+    *(_between_one_and(limit, f"data.grammar.{key}") for key, limit in GRAMMAR_LIMITS.items()),
+    _rule("data.grammar.distance", lambda v: 0 <= v <= 20, "must be from 0 to 20 sentences."),
+    _rule("data.grammar.noise", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
     *map(_positive, ("batch.tokens_per_step", "batch.micro_rows", "budget.amount")),
     _among("budget.unit", "tokens", "bytes", "flops"),
     _among("precision.dtype", "float32", "bfloat16"),
@@ -97,12 +111,15 @@ RULES: tuple[Rule, ...] = (
         _positive,
         ("evaluation.points", "evaluation.documents", "evaluation.rows", "monitor.diagnostics_every"),
     ),
+    _rule("evaluation.choices", lambda v: v >= 0, "must be 0 or more."),
+    _rule("evaluation.samples", lambda v: 0 <= v <= 64, "must be from 0 to 64."),
     _rule("monitor.spike_window", lambda v: v >= 2, "needs 2 steps or more."),
     *map(_positive, ("monitor.spike_threshold", "monitor.divergence_factor", "monitor.divergence_patience")),
     _among("tracker.mode", "auto", "offline", "online"),
     _positive("engine.workers"),
     _among("engine.device", "auto", "cpu", "cuda"),
     _rule("engine.checkpoint_seconds", lambda v: v >= 0, "must be 0 or more."),
+    _positive("engine.keep_every"),
 )
 
 

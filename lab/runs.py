@@ -5,7 +5,7 @@
                           metrics.jsonl    one strict JSON object a line, each step once
                           summary.json     written once, when the run reaches an end state
                           error.txt        traceback of a failed run
-                          checkpoint/      <step>.pt and its commit record <step>.json
+                          checkpoint/      <step>.pt, its commit record <step>.json, <step>.keep where it stays for branches
                           lock             held (flock) by the process that trains the run
 
 Every file but metrics.jsonl is written to a temporary name, synced and renamed. Metrics are appended a line at a time;
@@ -18,23 +18,21 @@ import hashlib
 import json
 import math
 import os
-import platform
-import subprocess
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lab.config import ConfigError, RunConfig, identity
+from lab.config import ConfigError, RunConfig, identity, run_config
+from lab.curves import curves
 
 NUMERICS = 1  # raised by hand when the mathematics of training changes; golden losses force the raise
 END_STATES = ("finished", "diverged", "pruned", "failed")
 LIKENESS = ("torch", "device_kind")  # provenance that all of a run's steps share
 KEPT_CHECKPOINTS = 2
-RECORD_POINTS, RECORD_EVALUATIONS, RECORD_SPIKES = 60, 20, 20
 REASON_CHARACTERS = 500
 
 
@@ -97,7 +95,11 @@ class RunStore:
 
     def ids(self) -> list[str]:
         return (
-            sorted(p.name for p in self.root.iterdir() if (p / "config.json").exists())
+            sorted(
+                p.name
+                for p in self.root.iterdir()
+                if p.name[0] != "." and (p / "config.json").exists()
+            )
             if self.root.exists()
             else []
         )
@@ -113,7 +115,7 @@ class RunStore:
             earlier = self.read(run_id, "manifest.json")["provenance"]
             if any(earlier[key] != provenance[key] for key in LIKENESS):
                 self.clear(run_id)
-            elif earlier["source_hash"] != provenance["source_hash"] and self._checkpoints(run_id):
+            elif earlier["source_hash"] != provenance["source_hash"] and self.checkpoints(run_id):
                 before = [*earlier.get("earlier_source_hashes", []), earlier["source_hash"]]
                 provenance["earlier_source_hashes"] = before
         content = {"run_id": run_id, "numerics": NUMERICS, **manifest, "provenance": provenance}
@@ -183,7 +185,7 @@ class RunStore:
         return MetricsLog(path)
 
     def finish(self, run_id: str, summary: dict[str, Any]) -> None:
-        """Record the end state, once. Checkpoints of a finished run but the newest are removed."""
+        """Record the end state, once. Checkpoints of a finished run are removed but the newest and those to keep."""
         write_atomic(self.folder(run_id) / "summary.json", dumps(summary, indent=1))
         self._prune_checkpoints(run_id, keep=1)
 
@@ -207,13 +209,15 @@ class RunStore:
         ):
             path.unlink(missing_ok=True)
 
-    def save_checkpoint(self, run_id: str, step: int, payload: bytes) -> None:
+    def save_checkpoint(self, run_id: str, step: int, payload: bytes, *, keep: bool = False) -> None:
         """Commit a checkpoint: content first, then a record with its size and SHA-256; older ones go last."""
         folder = self.folder(run_id) / "checkpoint"
         folder.mkdir(exist_ok=True)
         write_atomic(folder / f"{step}.pt", payload)
         commit = {"step": step, "size": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
         write_atomic(folder / f"{step}.json", dumps(commit))
+        if keep:
+            self.keep_checkpoint(run_id, step)
         self._prune_checkpoints(run_id, keep=KEPT_CHECKPOINTS)
 
     def load_checkpoint(self, run_id: str) -> tuple[int, bytes] | None:
@@ -222,29 +226,48 @@ class RunStore:
         Raises ValueError where the run has checkpoints and none verifies: starting over unasked would hide the loss.
         """
         found = self._newest_sound(run_id)
-        if found is None and self._checkpoints(run_id):
+        if found is None and self.checkpoints(run_id):
             raise ValueError(f"no checkpoint of run {run_id} verifies; --retry starts it anew")
         return found
 
     def _newest_sound(self, run_id: str) -> tuple[int, bytes] | None:
-        for step in reversed(self._checkpoints(run_id)):
-            path = self.folder(run_id) / f"checkpoint/{step}.pt"
-            try:
-                commit, payload = self.read(run_id, f"checkpoint/{step}.json"), path.read_bytes()
-                if commit["size"] == len(payload) and commit["sha256"] == hashlib.sha256(payload).hexdigest():
-                    return step, payload
-            except (OSError, ValueError, KeyError):
-                pass
+        for step in reversed(self.checkpoints(run_id)):
+            payload = self.read_checkpoint(run_id, step)
+            if payload is not None:
+                return step, payload
             print(f"warning: checkpoint {step} of run {run_id} is damaged", file=sys.stderr)
         return None
 
-    def _checkpoints(self, run_id: str) -> list[int]:
+    def read_checkpoint(self, run_id: str, step: int) -> bytes | None:
+        """The checkpoint of that step; None where it is missing or does not verify."""
+        try:
+            commit = self.read(run_id, f"checkpoint/{step}.json")
+            payload = (self.folder(run_id) / f"checkpoint/{step}.pt").read_bytes()
+            sound = (commit["size"], commit["sha256"]) == (len(payload), hashlib.sha256(payload).hexdigest())
+        except (OSError, ValueError, KeyError):
+            return None
+        return payload if sound else None
+
+    def parent_checkpoint(self, config: RunConfig) -> bytes:
+        """The checkpoint that the run starts from. Raises ValueError where it is gone."""
+        parent, _, step = (config.init_from or "").partition("@")
+        payload = self.read_checkpoint(parent, int(step))
+        if payload is None:
+            raise ValueError(f"checkpoint {step} of run {parent}, to start from, is missing or damaged")
+        return payload
+
+    def keep_checkpoint(self, run_id: str, step: int) -> None:
+        """Let a checkpoint stay when newer ones come, for other runs to start from."""
+        (self.folder(run_id) / f"checkpoint/{step}.keep").touch()
+
+    def checkpoints(self, run_id: str) -> list[int]:
         """Steps of the committed checkpoints, oldest first."""
         return sorted(int(p.stem) for p in (self.folder(run_id) / "checkpoint").glob("*.json"))
 
     def _prune_checkpoints(self, run_id: str, *, keep: int) -> None:
-        kept = set(self._checkpoints(run_id)[-keep:])
-        for path in (self.folder(run_id) / "checkpoint").glob("[0-9]*"):
+        folder = self.folder(run_id) / "checkpoint"
+        kept = {*self.checkpoints(run_id)[-keep:], *(int(path.stem) for path in folder.glob("*.keep"))}
+        for path in folder.glob("[0-9]*"):
             if int(path.stem) not in kept:
                 path.unlink(missing_ok=True)
 
@@ -263,9 +286,58 @@ class RunStore:
             "state": state,
             "config": config,
             "summary": summary,
-            "curves": _curves(lines),
+            "curves": curves(lines),
             **{key: manifest[key] for key in ("numerics", "counts", "provenance")},
+            **{key: manifest[key] for key in ("parent",) if key in manifest},
         }
+
+    def lend(self, run_id: str, step: int, other: "RunStore") -> None:
+        """Give another store what a run needs to start from this one's checkpoint."""
+        here, there = self.folder(run_id), other.folder(run_id)
+        (there / "checkpoint").mkdir(parents=True, exist_ok=True)
+        for name in (f"checkpoint/{step}.pt", f"checkpoint/{step}.json", "manifest.json", "config.json"):
+            write_atomic(there / name, (here / name).read_bytes())
+
+    def collect(self, run_id: str, other: "RunStore") -> str:
+        """Take over a run that has ended in another store; "collected", or its state where this store has one itself.
+
+        Raises ConfigError where the other's files do not belong together, and changes nothing.
+        """
+        with self.lease(run_id) as held:
+            here = self.folder(run_id)
+            if not held or (here / "metrics.jsonl").exists():
+                ended = (here / "summary.json").exists()
+                return self.state(run_id) if ended else "lost" if held else "running"
+            staging = RunStore(self.root / ".collecting")
+            staged = staging.folder(run_id)
+            shutil.rmtree(staged, ignore_errors=True)
+            for path in (p for p in other.folder(run_id).rglob("[!.]*") if p.is_file() and p.name != "lock"):
+                copy = staged / path.relative_to(other.folder(run_id))
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                write_atomic(copy, path.read_bytes())
+            staging._verify(run_id, source=other.folder(run_id))
+            shutil.rmtree(here / "checkpoint", ignore_errors=True)
+            # Stopped in between, the run is lost, and goes on from its checkpoint or anew.
+            order = ("config.json", "manifest.json", "metrics.jsonl", "checkpoint", "summary.json")
+            for name in (name for name in order if (staged / name).exists()):
+                os.replace(staged / name, here / name)
+            shutil.rmtree(staging.root)
+        return "collected"
+
+    def _verify(self, name: str, *, source: Path) -> None:
+        """Raises ConfigError where the files of an ended run do not belong together."""
+        config, summary = run_config(self.read(name, "config.json")), self.read(name, "summary.json")
+        steps = [line["step"] for line in self.metrics(name) if line["kind"] == "step"]
+        damaged = [step for step in self.checkpoints(name) if self.read_checkpoint(name, step) is None]
+        if run_id(config) != name:
+            wrong = "config.json is that of another run, or of another version of this code"
+        elif steps != list(range(1, summary["steps"] + 1)):
+            wrong = f"metrics.jsonl has {len(steps)} of {summary['steps']} steps"
+        elif damaged:
+            wrong = f"checkpoint {damaged[0]} is damaged"
+        else:
+            return
+        raise ConfigError(f"{source}: {wrong}. Copy the folder again, or train the run again there.")
 
 
 class MetricsLog:
@@ -295,89 +367,3 @@ def _whole_lines(content: bytes) -> Iterator[dict[str, Any]]:
                 record = json.loads(line)
                 if isinstance(record, dict) and {"kind", "step", "tokens"} <= record.keys():
                     yield record
-
-
-def _curves(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest RECORD_SPIKES of them."""
-    kind: dict[str, list[dict[str, Any]]] = {"step": [], "evaluation": [], "spike": []}
-    for line in lines:
-        kind.setdefault(line["kind"], []).append(line)
-    spikes = sorted(kind["spike"], key=lambda s: -s["score"])[:RECORD_SPIKES]
-    kept = {s["step"] for s in spikes}
-    train = _thinned(kind["step"], RECORD_POINTS) + [s for s in kind["step"] if s["step"] in kept]
-    unique = {
-        s["step"]: [s["step"], s["tokens"], _short(s["train/loss"]), _short(s["grad/norm"])] for s in train
-    }
-    return {
-        "train": [unique[step] for step in sorted(unique)],
-        "validation": [
-            [e["step"], e["tokens"], _short(e["val/loss"]), _short(e["val/bpb"])]
-            for e in _thinned(kind["evaluation"], RECORD_EVALUATIONS)
-        ],
-        "spikes": [
-            [s["step"], s["signal"], _short(s["value"]), _short(s["score"])]
-            for s in sorted(spikes, key=lambda s: s["step"])
-        ],
-    }
-
-
-def _thinned(lines: list[dict[str, Any]], points: int) -> list[dict[str, Any]]:
-    """About `points` of the lines, evenly, with the first and the last."""
-    stride = max(1, math.ceil(len(lines) / points))
-    return lines[::stride] + (lines[-1:] if (len(lines) - 1) % stride else [])
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.5g}")
-
-
-@cache
-def provenance(device: str) -> dict[str, Any]:
-    """What a run's numbers depend on beside its config: code, versions and hardware."""
-    import torch
-
-    root = Path(__file__).resolve().parents[1]
-    return {
-        "commit": _git(root, "rev-parse", "HEAD"),
-        "clean": _git(root, "status", "--porcelain", "--", "lab", "conf") == "",
-        "source_hash": source_hash(),
-        "python": platform.python_version(),
-        "torch": torch.__version__.partition("+")[0],
-        "device_kind": device,
-        "device": torch.cuda.get_device_name() if device == "cuda" else _cpu(),
-        "cores": os.cpu_count(),
-    }
-
-
-@cache
-def source_hash() -> str:
-    """SHA-256 of the code that a run's numbers come from."""
-    folder = Path(__file__).parent
-    files = [
-        folder / "config.py",
-        *sorted((folder / "model").glob("*.py")),
-        *sorted((folder / "train").glob("*.py")),
-        folder / "data/shards.py",
-    ]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    try:
-        answer = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return answer.stdout.strip()
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next(
-        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
-        platform.machine(),
-    )

@@ -12,8 +12,10 @@ from lab.config import Data, Vocab
 from lab.data import ngram
 from lab.data.ngram import baseline, baselines, witten_bell
 from lab.data.prepare import prepare
+from lab.data.evaluation import evaluation_batches
 from lab.data.shards import Shards
 from tests.test_shards import write_shards
+from tests.tiny_run import GRAMMAR
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "tinystories"
 VOCAB = 7
@@ -98,9 +100,9 @@ def test_counts_only_the_text_that_models_are_scored_on(
     [line] = baseline(small, orders=[1], documents=asked)
     assert line["nats_per_token"] == pytest.approx(nats / tokens)
     assert line["bpb"] == pytest.approx(nats / math.log(2) / text_bytes)
-    batches = small.validation(3, documents=asked or 3, rows=2)
+    batches = evaluation_batches(small, 3, documents=asked or 3, rows=2)
     assert sum(int(batch.scored.sum()) for batch in batches) == tokens
-    assert sum(batch.bytes for batch in batches) == text_bytes
+    assert sum(batch.bytes.sum() for batch in batches) == text_bytes
 
 
 def test_counted_once_for_each_text_and_anew_when_the_counting_changes(small: Shards) -> None:
@@ -124,7 +126,7 @@ def test_a_large_corpus_is_not_counted(small: Shards, monkeypatch: pytest.Monkey
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the shared TinyStories files")
 def test_reference_values_on_tinystories(tmp_path: Path) -> None:
     """Independent measurements on the same files: 2.63, 1.54, 1.20, 1.15 bits/byte at 1,024 tokens."""
-    data = Data("tinystories", str(SHARED), None, 0.05, "text", 0, 0, 0)
+    data = Data("tinystories", str(SHARED), None, 0.05, "text", 0, 0, 0, GRAMMAR)
     shards = Shards.open(prepare(data, Vocab("bpe", 1024), cache=tmp_path, progress=None))
     measured = [line["bpb"] for line in baseline(shards, orders=range(1, 5), documents=None)]
     np.testing.assert_allclose(measured, [2.63, 1.54, 1.20, 1.15], atol=0.006)

@@ -16,19 +16,21 @@ import pytest
 
 from lab.config import ConfigError, Data, Vocab
 from lab.data import stories
-from lab.data.prepare import prepare, token_floor
-from lab.data.shards import Shards
-from lab.data.stories import Story
+from lab.data.evaluation import choice_batches, evaluation_batches
+from lab.data.prepare import prepare, word_floor
+from lab.data.shards import NO_SKILL, Shards
+from lab.data.stories import SKILLS, Story, Word
 from lab.data.tokenizer import load_tokenizer
+from tests.tiny_run import GRAMMAR
 
-STORIES = Data("stories", None, None, 0.05, "text", stories=30, validation_stories=10, seed=3)
+STORIES = Data("stories", None, None, 0.05, "text", 30, 10, seed=3, grammar=GRAMMAR)
 BPE = Vocab("bpe", 300)
 BYTES = Vocab("bytes", 257)
 ROOT = Path(__file__).parents[1]
 
 
 def text_data(path: Path) -> Data:
-    return Data("text", str(path), None, 0.25, "text", 0, 0, 0)
+    return Data("text", str(path), None, 0.25, "text", 0, 0, 0, GRAMMAR)
 
 
 def write_jsonl(path: Path, texts: list[str]) -> Path:
@@ -44,62 +46,62 @@ def read_documents(shards: Shards, split: str) -> list[str]:
 
 
 @pytest.mark.parametrize("vocab", [BPE, BYTES], ids=["bpe", "bytes"])
-def test_the_shards_hold_the_texts_and_their_byte_counts(tmp_path: Path, vocab: Vocab) -> None:
-    train = ["The naïve fox ate 狐.\n", "A <|endoftext|> inside.", " Two  spaces. " * 20]
-    validation = ["Über allen Gipfeln ist Ruh."]
-    write_jsonl(tmp_path / "train.jsonl", train)
-    write_jsonl(tmp_path / "validation.jsonl", validation)
-    vocab = replace(vocab, value=min(vocab.value, 265))
-    shards = Shards.open(prepare(text_data(tmp_path), vocab, cache=tmp_path / "cache", progress=None))
-    assert read_documents(shards, "train") == train
-    assert read_documents(shards, "validation") == validation
-    assert shards.train_bytes == sum(len(text.encode()) for text in train)
-    assert shards.validation_bytes == 28
-    assert shards.train_tokens == len(shards.train_stream)
-    assert sum(batch.bytes for batch in shards.validation(8, documents=9, rows=4)) == 28
-
-
-def test_unigram_bpb_is_the_entropy_of_the_predicted_tokens(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "train.jsonl", ["x"])
-    write_jsonl(tmp_path / "validation.jsonl", ["aab", "ab"])
-    shards = Shards.open(prepare(text_data(tmp_path), BYTES, cache=tmp_path / "cache", progress=None))
-    # Predicted: a three times, b twice, the end twice; five bytes of text.
-    bits = -sum(n * math.log2(n / 7) for n in (3, 2, 2))
-    assert shards.unigram_bpb == pytest.approx(bits / 5)
+def test_the_floor_of_whole_stories_is_their_probability(tmp_path: Path, vocab: Vocab) -> None:
+    shards = Shards.open(prepare(STORIES, vocab, cache=tmp_path, progress=None))
+    held_out = list(stories.generate(GRAMMAR, seed=3, split="validation", count=10))
+    bits = sum(word.bits for story in held_out for word in story.words)
+    batches = evaluation_batches(shards, 2500, documents=10, rows=4)
+    assert sum(np.nansum(batch.floor) for batch in batches) == pytest.approx(bits * math.log(2))
+    assert sum(batch.bytes.sum() for batch in batches) == sum(len(story.text) for story in held_out)
+    # Cut rows: the floor of the words that fit, found in the text of the row.
+    cut = [b for b in evaluation_batches(shards, 40, documents=10, rows=1) if b.exact_bytes]
+    for story, batch in zip(held_out, cut, strict=True):
+        exact = batch.tokens[0][batch.skill[0] != NO_SKILL]
+        text = b"".join(shards.vocabulary[token] for token in exact).decode()
+        assert story.text.startswith(text) and story.text[len(text)].isspace()
+        known = [word for word in story.words if word.end <= len(text)]
+        assert np.nansum(batch.floor) == pytest.approx(sum(word.bits for word in known) * math.log(2))
+        assert batch.exact_bytes == len(text) == known[-1].end
+        assert [SKILLS.index(shards.skills[w.skill]) for w in known] == [
+            int(s) for s, nats in zip(batch.skill[0], batch.floor[0], strict=True) if not np.isnan(nats)
+        ]
 
 
 @pytest.mark.parametrize("vocab", [BPE, BYTES], ids=["bpe", "bytes"])
-def test_the_floor_of_whole_stories_is_their_probability(tmp_path: Path, vocab: Vocab) -> None:
+def test_forced_choices_are_the_generator_s(tmp_path: Path, vocab: Vocab) -> None:
     shards = Shards.open(prepare(STORIES, vocab, cache=tmp_path, progress=None))
-    held_out = list(stories.generate(seed=3, split="validation", count=10))
-    bits = sum(cost for story in held_out for _, cost in story.pieces)
-    batches = shards.validation(2000, documents=10, rows=4)
-    assert sum(batch.floor_nats for batch in batches) == pytest.approx(bits * math.log(2))
-    assert sum(batch.bytes for batch in batches) == sum(len(story.text) for story in held_out)
-    # Cut rows: the floor of the words that fit, found in the text of the row.
-    cut = [batch for batch in shards.validation(40, documents=10, rows=1) if batch.exact.any()]
-    tokenizer = load_tokenizer((shards.path / "tokenizer.json").read_text())
-    for story, batch in zip(held_out, cut, strict=True):
-        text = tokenizer.decode(batch.tokens[0, 1:][batch.exact[0]].tolist())
-        assert story.text.startswith(text) and story.text[len(text)].isspace()
-        expected = sum(cost for end, cost in story.pieces if end <= len(text))
-        assert batch.floor_nats == pytest.approx(expected * math.log(2))
-        assert batch.exact_bytes == len(text)
+    held_out = list(stories.generate(GRAMMAR, seed=3, split="validation", count=10))
+    expected = {
+        (story.text[: choice.start], choice.truth, choice.other)
+        for story in held_out
+        for choice in story.choices
+    }
+    found = set()
+    for batch in choice_batches(shards, 2500, choices=1000, documents=10, rows=8):
+        for pair in range(len(batch.skill)):
+            texts = []
+            for row in (2 * pair, 2 * pair + 1):
+                tokens, start, end = batch.tokens[row], batch.start[row], batch.end[row]
+                texts.append(b"".join(shards.vocabulary[t] for t in tokens[start:end]).decode())
+            found.add((b"".join(shards.vocabulary[t] for t in tokens[:start]).decode(), *texts))
+    assert found == expected
 
 
-@pytest.mark.parametrize("context_length", [24, 100, 2000])
+@pytest.mark.parametrize("context_length", [24, 100, 2500])
 def test_every_tokenizer_is_scored_on_the_same_bytes(tmp_path: Path, context_length: int) -> None:
-    held_out = stories.generate(seed=3, split="validation", count=6)
+    held_out = stories.generate(GRAMMAR, seed=3, split="validation", count=6)
     expected = sum(len(story.text.encode()) for story in held_out)
     for vocab in (BYTES, BPE):
         shards = Shards.open(prepare(STORIES, vocab, cache=tmp_path, progress=None))
-        batches = shards.validation(context_length, documents=6, rows=4)
-        assert sum(batch.bytes for batch in batches) == expected
+        batches = evaluation_batches(shards, context_length, documents=6, rows=4)
+        assert sum(batch.bytes.sum() for batch in batches) == expected
 
 
-def test_floor_is_nan_inside_words() -> None:
-    floor = token_floor(Story("ab c.", ((2, 1.0), (5, 3.0))), np.array([1, 1, 2, 1]))
+def test_the_floor_stands_at_the_ends_of_words() -> None:
+    story = Story("ab c.", (Word(2, 1.0, 4), Word(5, 3.0, 7)), ())
+    floor, skill = word_floor(story, np.array([1, 2, 4, 5]))
     np.testing.assert_allclose(floor, [np.nan, math.log(2), np.nan, 3 * math.log(2)])
+    assert skill.tolist() == [4, 4, 7, 7]
 
 
 def test_duplicates_stay_on_one_side_of_a_held_out_split(tmp_path: Path) -> None:
@@ -163,17 +165,16 @@ def test_damage_is_noticed_and_the_shards_are_built_again(tmp_path: Path, name: 
 BUILD = """
 import os, signal, sys
 from pathlib import Path
-from lab.config import Data, Vocab
+from lab.config import Vocab
 from lab.data.prepare import prepare
-
-data = Data("stories", None, None, 0.05, "text", stories=30, validation_stories=10, seed=3)
+from tests.test_prepare import STORIES
 
 def progress(message, fraction):
     print(message.split(":")[0], flush=True)
     if message.startswith(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-prepare(data, Vocab("bpe", 300), cache=Path(sys.argv[1]), progress=progress)
+prepare(STORIES, Vocab("bpe", 300), cache=Path(sys.argv[1]), progress=progress)
 """
 
 

@@ -3,54 +3,13 @@
 import json
 import subprocess
 import sys
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lab.data.shards import ShardError, Shards, token_dtype
-
-TOKEN_BYTES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-NAN = float("nan")
-
-
-def sealed(meta: dict[str, object]) -> dict[str, object]:
-    return meta | {"checksum": sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()}
-
-
-def write_shards(
-    folder: Path, train: list[list[int]], validation: list[list[int]], floor: list[float] | None = None
-) -> Path:
-    """Documents of ids 1 ... 9, where id n stands for n bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    counts = {}
-    for split, documents in (("train", train), ("validation", validation)):
-        starts = np.cumsum([0, *(1 + len(document) for document in documents)])
-        stream = [token for document in documents for token in (0, *document)] + [0]
-        np.array(stream, dtype="<u2").tofile(folder / f"{split}.bin")
-        np.save(folder / f"{split}_documents.npy", starts[:-1].astype(np.int64))
-        counts[split] = {"documents": len(documents), "tokens": len(stream), "bytes": sum(stream)}
-    np.save(folder / "token_bytes.npy", np.array(TOKEN_BYTES, dtype=np.int32))
-    if floor is not None:
-        np.save(folder / "validation_floor.npy", np.array(floor))
-    files = {
-        file.name: {"bytes": file.stat().st_size, "sha256": sha256(file.read_bytes()).hexdigest()}
-        for file in folder.iterdir()
-    }
-    meta = {
-        "format_version": 1,
-        "dtype": "<u2",
-        "vocab_size": len(TOKEN_BYTES),
-        "fingerprint": "f",
-        "unigram_bpb": 1.0,
-        "has_floor": floor is not None,
-        "files": files,
-        **counts,
-    }
-    (folder / "meta.json").write_text(json.dumps(sealed(meta)))
-    return folder
-
+from tests.hand_shards import sealed, write_shards
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Shards:
@@ -96,42 +55,6 @@ def test_a_batch_is_a_pure_function_of_step_and_seed(shards: Shards) -> None:
     assert shards.batch(0, seed=1, rows=3, context_length=3).dtype == np.int64
     # Cutting the batches otherwise leaves the order of the rows alone.
     assert read(0, 1) + read(1, 1) == shards.batch(0, seed=1, rows=6, context_length=3).tolist()
-
-
-def test_evaluation_scores_every_token_once_and_counts_its_bytes(shards: Shards) -> None:
-    first, second = shards.validation(4, documents=3, rows=3)
-    assert first.tokens.tolist() == [[0, 1, 2, 3, 0], [0, 4, 5, 6, 7], [7, 8, 9, 0, 0]]
-    assert first.scored.tolist() == [[True] * 4, [True] * 4, [True, True, True, False]]
-    assert first.bytes == (1 + 2 + 3) + (4 + 5 + 6 + 7) + (8 + 9)
-    assert second.tokens.tolist() == [[0, 5, 0, 0, 0], [0] * 5, [0] * 5]
-    assert second.scored.sum() == 2
-    assert second.bytes == 5
-    assert first.floor_nats is None and not first.exact.any() and first.exact_bytes == 0
-    assert first.bytes + second.bytes == shards.validation_bytes
-
-
-def test_evaluation_takes_the_first_documents_only(shards: Shards) -> None:
-    [batch] = shards.validation(8, documents=1, rows=2)
-    assert batch.bytes == 6
-    assert batch.scored.sum() == 4
-
-
-def test_the_floor_holds_for_first_rows_up_to_the_last_word_that_fits(tmp_path: Path) -> None:
-    # Words of the long document: 4+5, 6, 7+8+9. Five tokens fit in its first row, so the third word is cut.
-    floor = [0.0, 1.5, 0.25, 0.0, NAN, 2.0, 0.5, NAN, NAN, 4.0, 0.0]
-    shards = Shards.open(write_shards(tmp_path / "s", [[1]], [[1, 2], [4, 5, 6, 7, 8, 9]], floor))
-    first, second = shards.validation(5, documents=2, rows=2)
-    assert first.tokens.tolist() == [[0, 1, 2, 0, 0, 0], [0, 4, 5, 6, 7, 8]]
-    assert first.scored.tolist() == [[True, True, True, False, False], [True] * 5]
-    assert first.exact.tolist() == [[True, True, True, False, False]] * 2
-    assert (first.bytes, first.exact_bytes) == ((1 + 2) + (4 + 5 + 6 + 7 + 8), (1 + 2) + (4 + 5 + 6))
-    assert first.floor_nats == pytest.approx(1.5 + 0.25 + 2.0 + 0.5)
-    assert second.tokens.tolist() == [[8, 9, 0, 0, 0, 0], [0] * 6]
-    assert second.scored.sum() == 2 and not second.exact.any()
-    assert (second.bytes, second.exact_bytes, second.floor_nats) == (9, 0, 0.0)
-    [whole] = shards.validation(7, documents=2, rows=2)
-    assert whole.floor_nats == pytest.approx(1.5 + 0.25 + 2.0 + 0.5 + 4.0)
-    assert whole.scored[1].all() and (whole.exact == whole.scored).all()
 
 
 def test_the_dtype_fits_the_largest_id() -> None:

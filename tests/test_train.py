@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from lab.data import stories
+from lab.data.evaluation import evaluation_batches
 from lab.data.shards import Shards
 from lab.model.transformer import Transformer
 from lab.runs import RunStore
@@ -20,7 +21,7 @@ from lab.train.loss import cross_entropy, z_loss
 from lab.train.optimizer import adamw, parameter_groups
 from lab.train.schedule import factor
 from tests.tiny_model import build
-from tests.tiny_run import DATA, PROVENANCE, job, tiny_run, trained
+from tests.tiny_run import DATA, GRAMMAR, PROVENANCE, job, tiny_run, trained
 
 MANIFEST = job(tiny_run(), run_id="r", store=".", shards=".")["manifest"] | {"provenance": PROVENANCE}
 
@@ -158,11 +159,13 @@ def test_dropout_changes_training_and_never_evaluation(shards, tmp_path):
             tmp_path / str(rate),
         )
     assert losses(stores[0.0]) != losses(stores[0.5])
-    batches = Shards.open(shards).validation(24, documents=4, rows=2)
+    reader = Shards.open(shards)
+    batches = evaluation_batches(reader, 24, documents=4, rows=2)
     without, with_dropout = (
         evaluate(
             build(tiny_run(regularization=dataclasses.replace(tiny_run().regularization, dropout=rate))),
             batches,
+            reader,
             device="cpu",
             autocast=nullcontext(),
         )
@@ -173,30 +176,37 @@ def test_dropout_changes_training_and_never_evaluation(shards, tmp_path):
 
 def test_uniform_predictions_cost_log2_of_the_vocabulary_a_byte(shards):
     """Byte tokens: every byte costs log2(257) bits, and the end of a story as much again for no byte."""
-    held_out = list(stories.generate(seed=DATA.seed, split="validation", count=4))
+    held_out = list(stories.generate(GRAMMAR, seed=DATA.seed, split="validation", count=4))
     sizes = [len(story.text.encode()) for story in held_out]
-    # The floor is known to the last word that ends within the first 24 bytes of each story.
-    known = [[(end, bits) for end, bits in story.pieces if end <= 24] for story in held_out]
-    exact_bytes, floor = sum(pieces[-1][0] for pieces in known), sum(bits for p in known for _, bits in p)
+    # The floor is known to the last word that ends, with the byte after it, within the first 24 bytes of each story.
+    known = [[word for word in story.words if word.end < 24] for story in held_out]
+    exact_bytes, floor = sum(words[-1].end for words in known), sum(w.bits for words in known for w in words)
 
     model = build(tiny_run())
     torch.nn.init.zeros_(model.head.weight)
-    batches = Shards.open(shards).validation(24, documents=4, rows=2)
-    values = evaluate(model, batches, device="cpu", autocast=nullcontext())
+    reader = Shards.open(shards)
+    batches = evaluation_batches(reader, 24, documents=4, rows=2)
+    values = evaluate(model, batches, reader, device="cpu", autocast=nullcontext())
     assert values["val/loss"] == pytest.approx(math.log(257), rel=1e-6)
     assert values["val/bytes"] == sum(sizes)
     assert values["val/bpb"] == pytest.approx(math.log2(257) * (1 + 4 / sum(sizes)), rel=1e-6)
     assert values["val/floor_bpb"] == pytest.approx(floor / exact_bytes, rel=1e-6)
-    assert values["val/excess_bpb"] == pytest.approx(math.log2(257) - floor / exact_bytes, rel=1e-6)
+    # That its last word has ended costs each story one choice of the six kinds of white space and the end, in 257.
+    ends = 4 * math.log2(257 / 7) / exact_bytes
+    assert values["val/excess_bpb"] == pytest.approx(math.log2(257) + ends - floor / exact_bytes, rel=1e-6)
 
 
-def test_without_a_floor_there_is_no_excess(shards):
-    batches = [
-        dataclasses.replace(batch, exact=batch.exact & False, exact_bytes=0, floor_nats=None)
-        for batch in Shards.open(shards).validation(24, documents=2, rows=2)
-    ]
-    values = evaluate(build(tiny_run()), batches, device="cpu", autocast=nullcontext())
-    assert (values["val/excess_bpb"], values["val/floor_bpb"]) == (None, None)
+def test_a_run_ends_with_its_skills_and_with_samples(shards, tmp_path):
+    store = train(tiny_run(), shards, tmp_path)
+    summary, lines = store.read("r", "summary.json"), store.metrics("r")
+    of_skills = sum(skill["excess"] * skill["words"] for skill in summary["skills"].values())
+    exact_bytes = sum(b.exact_bytes for b in evaluation_batches(Shards.open(shards), 24, documents=4, rows=2))
+    assert of_skills == pytest.approx(summary["val/excess_bpb"] * exact_bytes, rel=1e-6)
+    written = [line for line in lines if line["kind"] == "sample"]
+    assert len(written) == 4 and {line["step"] for line in written} == {12}
+    held_out = stories.generate(GRAMMAR, seed=DATA.seed, split="validation", count=4)
+    for line, story in zip(written, held_out, strict=True):
+        assert story.text.startswith(line["prompt"]) and len(line["prompt"]) == 11
 
 
 def test_the_z_loss_shapes_the_gradient_and_not_the_report(shards, tmp_path):

@@ -8,7 +8,8 @@ from lab import config as c
 from lab.train.worker import work
 from tests.tiny_model import SHAPE, tiny
 
-DATA = c.Data("stories", None, None, 0.05, "text", stories=60, validation_stories=12, seed=0)
+GRAMMAR = c.Grammar(1.0, 1.1, 10000, 3, 3, 8.0, 2, 0.0, 1)
+DATA = c.Data("stories", None, None, 0.05, "text", stories=60, validation_stories=12, seed=0, grammar=GRAMMAR)
 
 
 def tiny_run(**changes: Any) -> c.RunConfig:
@@ -51,4 +52,4 @@ def trained(run: c.RunConfig, *, run_id: str, store: Path, shards: Path) -> None
     work(job(run, run_id=run_id, store=store, shards=shards))
 
 
-__all__ = ["DATA", "PROVENANCE", "SHAPE", "job", "tiny_run", "trained"]
+__all__ = ["DATA", "GRAMMAR", "PROVENANCE", "SHAPE", "job", "tiny_run", "trained"]

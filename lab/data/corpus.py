@@ -1,7 +1,6 @@
 """Which documents are trained on, and which are held out? Stories, TinyStories, or the user's own text.
 
-A corpus yields `(place, document)` pairs of its splits "train" and "validation"; place is the file and line
-for messages. Its fingerprint is a hash of content: of the recipe of generated stories, of the bytes of text
+A corpus yields the `Document`s of its splits "train" and "validation". Its fingerprint is a hash of content: of the recipe of generated stories, of the bytes of text
 files, of the pinned revision of a download. Whatever is wrong with a file raises ConfigError with its line.
 """
 
@@ -16,6 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lab.config import ConfigError, Data
 from lab.data import stories
@@ -27,29 +27,27 @@ HUB_NAME = "roneneldan/TinyStories"
 HUB_REVISION = "f54c09fd23315a6f9c86f9dc80f725de7d8f9c64"
 REACH_SECONDS = 1.2
 
-Documents = Iterator[tuple[str, Story | str]]
+
+class Document(NamedTuple):
+    """place: file and line for messages; lang: of the record, where it says; story: where the text was generated."""
+
+    place: str
+    text: str
+    lang: str | None = None
+    story: Story | None = None
+
+
+Documents = Iterator[Document]
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """documents(split) yields (place, document). has_floor: every validation document is a Story."""
+    """documents(split) yields the documents of "train" or "validation". has_floor: each of them has its story."""
 
     fingerprint: str
     provenance: str
     has_floor: bool
     documents: Callable[[str], Documents]
-
-    def train(self) -> Iterator[str]:
-        for _, document in self.documents("train"):
-            yield text_of(document)
-
-    def validation(self) -> Iterator[Story | str]:
-        for _, document in self.documents("validation"):
-            yield document
-
-
-def text_of(document: Story | str) -> str:
-    return document.text if isinstance(document, Story) else document
 
 
 def digest(text: str) -> bytes:
@@ -72,11 +70,11 @@ def refuse_shared(training: Documents, validation: dict[bytes, str]) -> Document
     `validation` maps the digest of each validation document to its place.
     """
     shared: dict[bytes, str] = {}
-    for place, document in training:
-        key = digest(text_of(document))
+    for document in training:
+        key = digest(document.text)
         if key in validation:
-            shared.setdefault(key, place)
-        yield place, document
+            shared.setdefault(key, document.place)
+        yield document
     if shared:
         key, place = next(iter(shared.items()))
         raise ConfigError(
@@ -96,11 +94,12 @@ def _stories(data: Data) -> Corpus:
 
     def documents(split: str) -> Documents:
         count = data.stories if split == "train" else data.validation_stories
-        for number, story in enumerate(stories.generate(seed=data.seed, split=split, count=count)):
-            yield f"{split} story {number}", story
+        told = stories.generate(data.grammar, seed=data.seed, split=split, count=count)
+        for number, story in enumerate(told):
+            yield Document(f"{split} story {number}", story.text, story=story)
 
     fingerprint = stories.recipe_fingerprint(
-        seed=data.seed, stories=data.stories, validation_stories=data.validation_stories
+        data.grammar, seed=data.seed, stories=data.stories, validation_stories=data.validation_stories
     )
     return Corpus(fingerprint, f"generated, recipe {stories.RECIPE_VERSION}", True, documents)
 
@@ -122,19 +121,19 @@ def _files(data: Data) -> Corpus:
 
 def _read_all(paths: Iterable[Path], field: str) -> Documents:
     for path in paths:
-        yield from read_documents(path, field)
+        yield from (Document(place, text, lang) for place, text, lang in read_documents(path, field))
 
 
 def _held_out(documents: Documents, split: str, fraction: float) -> Documents:
     """A document goes to the side that its digest says, so duplicates land on one side."""
     count, smallest, largest = 0, 1.0, 0.0
     empty = True
-    for place, document in documents:
-        position = int.from_bytes(digest(text_of(document))[:6]) / 2**48
+    for document in documents:
+        position = int.from_bytes(digest(document.text)[:6]) / 2**48
         count, smallest, largest = count + 1, min(smallest, position), max(largest, position)
         if (position < fraction) == (split == "validation"):
             empty = False
-            yield place, document
+            yield document
     if empty and count and smallest == largest:
         raise ConfigError(
             "data.path: holds only 1 different document, and both splits need one. Separate documents by lines of "
@@ -208,7 +207,7 @@ def _hub() -> Corpus:
         # `datasets` reads this at import; without it an unreachable Hub costs 24 s of retries.
         os.environ["HF_HUB_OFFLINE"] = "1"
 
-    def read(split: str) -> Iterator[tuple[str, str]]:
+    def read(split: str) -> Documents:
         import datasets  # 2 s of import that only this corpus needs
 
         try:
@@ -217,15 +216,15 @@ def _hub() -> Corpus:
             raise ConfigError(_no_hub()) from error
         for number, row in enumerate(rows):
             if row["text"].strip():
-                yield f"{HUB_NAME} {split} row {number}", row["text"]
+                yield Document(f"{HUB_NAME} {split} row {number}", row["text"])
 
     def documents(split: str) -> Documents:
         if split == "validation":
             yield from read(split)
             return
         # Some published validation stories are in the published training split as well.
-        validation = {digest(text) for _, text in read("validation")}
-        yield from ((place, text) for place, text in read(split) if digest(text) not in validation)
+        validation = {digest(document.text) for document in read("validation")}
+        yield from (document for document in read(split) if digest(document.text) not in validation)
 
     fingerprint = hashlib.sha256(f"{HUB_NAME}@{HUB_REVISION}".encode()).hexdigest()
     return Corpus(fingerprint, f"{HUB_NAME} at {HUB_REVISION}", False, documents)

@@ -1,7 +1,7 @@
 """How does a file become documents? Readers for .txt, .jsonl (either also .gz) and .parquet.
 
-Each yields `("file:line", text)` of every document that holds more than white space, and raises ConfigError
-with file and line for whatever it can't read.
+Each yields `("file:line", text, lang)` of every document that holds more than white space, and raises ConfigError
+with file and line for whatever it can't read. lang is None unless the record has that field and it holds a string.
 """
 
 import gzip
@@ -15,8 +15,11 @@ from lab.config import ConfigError
 
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")
 SEPARATOR = "<|endoftext|>"
+LANGUAGE_FIELD = "lang"
 UNSEPARATED_CHARACTERS = 4000
 """A .txt without separators is cut at the first blank line after this many characters."""
+
+Row = tuple[str, str, str | None]
 
 
 def kind(path: Path) -> str:
@@ -24,7 +27,7 @@ def kind(path: Path) -> str:
     return next(suffix for suffix in SUFFIXES if path.name.endswith(suffix))
 
 
-def read_documents(path: Path, field: str) -> Iterator[tuple[str, str]]:
+def read_documents(path: Path, field: str) -> Iterator[Row]:
     """The documents of one file; `field` is the JSON key or parquet column that holds the text."""
     if kind(path) == ".parquet":
         documents = _read_parquet(path, field)
@@ -33,11 +36,11 @@ def read_documents(path: Path, field: str) -> Iterator[tuple[str, str]]:
     else:
         documents = _read_txt(path)
     read = kept = 0
-    for place, text in documents:
+    for row in documents:
         read += 1
-        if text.strip():
+        if row[1].strip():
             kept += 1
-            yield place, text
+            yield row
     if not kept:
         raise _problem(path, f"0 documents with text (read {read}, all empty). Give a file with text.")
 
@@ -62,23 +65,23 @@ def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise _problem(path, f"can't be read after line {number} ({error}). Copy it again.") from error
 
 
-def _read_txt(path: Path) -> Iterator[tuple[str, str]]:
+def _read_txt(path: Path) -> Iterator[Row]:
     """Documents end at lines that hold only the separator; without any, at blank lines."""
     separated = any(line.strip() == SEPARATOR for _, line in _read_lines(path))
     start, lines, length = 1, list[str](), 0
     for number, line in _read_lines(path):
         stripped = line.strip()
         if stripped == SEPARATOR or (not separated and not stripped and length >= UNSEPARATED_CHARACTERS):
-            yield f"{path}:{start}", "".join(lines).strip("\r\n")
+            yield f"{path}:{start}", "".join(lines).strip("\r\n"), None
             start, lines, length = number + 1, [], 0
         else:
             lines.append(line)
             length += len(line)
     if lines:
-        yield f"{path}:{start}", "".join(lines).strip("\r\n")
+        yield f"{path}:{start}", "".join(lines).strip("\r\n"), None
 
 
-def _read_jsonl(path: Path, field: str) -> Iterator[tuple[str, str]]:
+def _read_jsonl(path: Path, field: str) -> Iterator[Row]:
     for number, line in _read_lines(path):
         if not line.strip():
             continue
@@ -101,7 +104,11 @@ def _read_jsonl(path: Path, field: str) -> Iterator[tuple[str, str]]:
             raise ConfigError(f"data.text_field = {field} ({place}): holds no string. {_seen(record)}")
         if not _encodable(text):
             raise _problem(path, "half of a surrogate pair is no character. Mend or remove the line.", number)
-        yield place, text
+        yield place, text, _language(record.get(LANGUAGE_FIELD))
+
+
+def _language(value: object) -> str | None:
+    return value.strip() or None if isinstance(value, str) else None
 
 
 def _seen(fields: Iterable[str]) -> str:
@@ -116,7 +123,7 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def _read_parquet(path: Path, field: str) -> Iterator[tuple[str, str]]:
+def _read_parquet(path: Path, field: str) -> Iterator[Row]:
     import pyarrow  # 0.5 s of import that only parquet needs
     import pyarrow.parquet
 
@@ -126,13 +133,15 @@ def _read_parquet(path: Path, field: str) -> Iterator[tuple[str, str]]:
             columns = file.schema_arrow.names
             if field not in columns:
                 raise ConfigError(f"data.text_field = {field} ({path}): no such column. {_seen(columns)}")
-            for batch in file.iter_batches(columns=[field]):
-                for text in batch.column(0).to_pylist():
+            languages = LANGUAGE_FIELD in columns and field != LANGUAGE_FIELD
+            for batch in file.iter_batches(columns=[field, LANGUAGE_FIELD] if languages else [field]):
+                langs = batch.column(LANGUAGE_FIELD).to_pylist() if languages else [None] * len(batch)
+                for text, lang in zip(batch.column(field).to_pylist(), langs, strict=True):
                     number += 1
                     place = f"{path}:{number}"
                     if not isinstance(text, str):
                         raise ConfigError(f"data.text_field = {field} ({place}): this row holds no string.")
-                    yield place, text
+                    yield place, text, _language(lang)
     except (pyarrow.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         size = f"the file has {path.stat().st_size} bytes"

@@ -19,20 +19,21 @@ from pathlib import Path
 import numpy as np
 
 from lab.config import Data, Vocab
-from lab.data.corpus import Corpus, digest, open_corpus, refuse_shared, text_of
+from lab.data.corpus import Corpus, digest, open_corpus, refuse_shared
 from lab.data.shards import (
     END_OF_TEXT_ID,
     FORMAT_VERSION,
+    NO_SKILL,
     ShardError,
     Shards,
     file_sha256,
     meta_checksum,
     token_dtype,
 )
-from lab.data.stories import Story
+from lab.data.stories import SKILLS, Story
 from lab.data.tokenizer import TRAINING_BYTES, Tokenizer, tokenizer_hash, train_tokenizer
 
-BUILDER_VERSION = 1
+BUILDER_VERSION = 2
 CHUNK_DOCUMENTS = 500
 NATS_PER_BIT = float(np.log(2))
 
@@ -97,29 +98,30 @@ def _replace(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: P
 def _build(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: Progress) -> None:
     progress("reading validation documents", 0.0)
     validation = list(corpus.documents("validation"))
-    places = {digest(text_of(document)): place for place, document in validation}
-    texts = (text_of(document) for _, document in refuse_shared(corpus.documents("train"), places))
+    places = {digest(document.text): document.place for document in validation}
+    texts = (document.text for document in refuse_shared(corpus.documents("train"), places))
 
     progress("training the tokenizer", 0.1)
     sample = list(_first_bytes(texts, TRAINING_BYTES))
     tokenizer = train_tokenizer(iter(sample), vocab)
     (folder / "tokenizer.json").write_text(tokenizer.to_json())
-    np.save(folder / "token_bytes.npy", tokenizer.token_bytes)
+    (folder / "vocabulary.bin").write_bytes(b"".join(tokenizer.vocabulary))
+    token_bytes = np.array([len(token) for token in tokenizer.vocabulary], dtype=np.int32)
+    np.save(folder / "token_bytes.npy", token_bytes)
 
     counts = {
-        "train": _write_split(folder, "train", chain(sample, texts), tokenizer, progress),
+        "train": _write_split(folder, "train", chain(sample, texts), tokenizer, token_bytes, progress),
         "validation": _write_split(
-            folder, "validation", (text_of(document) for _, document in validation), tokenizer, progress
+            folder, "validation", (document.text for document in validation), tokenizer, token_bytes, progress
         ),
     }
+    languages = sorted({document.lang for document in validation if document.lang})
+    indices = [languages.index(document.lang) if document.lang else -1 for document in validation]
+    np.save(folder / "validation_language.npy", np.array(indices, dtype=np.int16))
     stream = np.fromfile(folder / "validation.bin", dtype=token_dtype(tokenizer.vocab_size))
     if corpus.has_floor:
-        starts = np.load(folder / "validation_documents.npy")
-        floor = np.zeros(len(stream))
-        for (_, story), start, end in zip(validation, starts, [*starts[1:], len(stream) - 1], strict=True):
-            assert isinstance(story, Story)
-            floor[start + 1 : end] = token_floor(story, tokenizer.token_bytes[stream[start + 1 : end]])
-        np.save(folder / "validation_floor.npy", floor)
+        told = [document.story for document in validation if document.story]
+        _write_floor(folder, told, stream, tokenizer, token_bytes)
 
     for file in folder.iterdir():
         _sync(file)
@@ -131,7 +133,8 @@ def _build(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: Pro
         "corpus": data.name,
         "fingerprint": corpus.fingerprint,
         "provenance": corpus.provenance,
-        "has_floor": corpus.has_floor,
+        "skills": SKILLS if corpus.has_floor else [],
+        "languages": languages,
         "tokenizer_hash": tokenizer_hash(tokenizer),
         "unigram_bpb": _unigram_bits(stream) / counts["validation"]["bytes"],
         "files": {
@@ -155,8 +158,8 @@ def _first_bytes(texts: Iterable[str], limit: int) -> Iterator[str]:
 
 
 def _write_split(
-    folder: Path, split: str, texts: Iterator[str], tokenizer: Tokenizer, progress: Progress
-) -> dict[str, int]:
+    folder: Path, split: str, texts: Iterator[str], tokenizer: Tokenizer, token_bytes: np.ndarray, progress: Progress
+) -> dict[str, int]:  # fmt: skip
     """Writes the token stream and its document starts; returns the counts of documents, tokens and bytes."""
     dtype = token_dtype(tokenizer.vocab_size)
     starts: list[int] = []
@@ -166,7 +169,7 @@ def _write_split(
         while chunk := list(islice(texts, CHUNK_DOCUMENTS)):
             for text, ids in zip(chunk, tokenizer.encode(chunk), strict=True):
                 size = len(text.encode())
-                if tokenizer.token_bytes[ids].sum() != size:
+                if token_bytes[ids].sum() != size:
                     raise AssertionError(f"the tokenizer isn't lossless on {text[:80]!r}")
                 file.write(np.array([END_OF_TEXT_ID, *ids], dtype=dtype).tobytes())
                 starts.append(tokens)
@@ -180,19 +183,42 @@ def _write_split(
     return {"documents": len(starts), "tokens": tokens + 1, "bytes": text_bytes}
 
 
-def token_floor(story: Story, token_bytes: np.ndarray) -> np.ndarray:
-    """float64 [tokens]: exact surprisal in nats since the last word end, NaN at tokens that end inside a word.
+def _write_floor(
+    folder: Path, told: list[Story], stream: np.ndarray, tokenizer: Tokenizer, token_bytes: np.ndarray
+) -> None:
+    """What each word of the validation stream costs at best, which skill it tests, and the forced choices."""
+    starts = np.load(folder / "validation_documents.npy")
+    floor, skill = np.full(len(stream), np.nan), np.full(len(stream), NO_SKILL, dtype=np.uint8)
+    choices: list[tuple[int, int, int, int, int]] = []
+    others: list[int] = []
+    for story, start, end in zip(told, starts, [*starts[1:], len(stream) - 1], strict=True):
+        inside = slice(start + 1, end)
+        ends = np.cumsum(token_bytes[stream[inside]])
+        floor[inside], skill[inside] = word_floor(story, ends)
+        encoded = tokenizer.encode([text for c in story.choices for text in (c.truth, c.other)])
+        for choice, truth, other in zip(story.choices, encoded[::2], encoded[1::2], strict=True):
+            position = int(start + 1 + np.searchsorted(ends, choice.start, side="right"))
+            assert stream[position : position + len(truth)].tolist() == truth, choice
+            choices.append((position, choice.skill, len(truth), len(others), len(other)))
+            others += other
+    np.save(folder / "validation_floor.npy", floor)
+    np.save(folder / "validation_skill.npy", skill)
+    np.save(folder / "choices.npy", np.array(choices, dtype=np.int64).reshape(-1, 5))
+    np.save(folder / "choice_tokens.npy", np.array(others, dtype=stream.dtype))
 
-    token_bytes: the UTF-8 bytes of each token of the story, in order.
+
+def word_floor(story: Story, token_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Per token, the surprisal in nats of the word that ends with it (NaN: none does), and the skill of its word.
+
+    token_ends: the byte offsets in the story where its tokens end. No token spans two words.
     """
-    piece_ends = np.array([end for end, _ in story.pieces])
-    nats = np.cumsum([bits for _, bits in story.pieces]) * NATS_PER_BIT
-    ends = np.cumsum(token_bytes)
-    piece = np.searchsorted(piece_ends, ends)
-    at_word_end = piece_ends[piece] == ends
-    floor = np.full(len(ends), np.nan)
-    floor[at_word_end] = np.diff(nats[piece[at_word_end]], prepend=0.0)
-    return floor
+    ends = np.array([word.end for word in story.words])
+    word = np.searchsorted(ends, token_ends)
+    floor = np.full(len(token_ends), np.nan)
+    last = ends[word] == token_ends
+    floor[last] = np.array([w.bits for w in story.words])[word[last]] * NATS_PER_BIT
+    assert last.sum() == len(ends), "a token spans two words"
+    return floor, np.array([w.skill for w in story.words], dtype=np.uint8)[word]
 
 
 def _unigram_bits(stream: np.ndarray) -> float:

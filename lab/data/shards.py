@@ -1,8 +1,7 @@
-"""Which tokens does step n read, and which text does an evaluation score? Token shards, memory-mapped.
+"""Which tokens does step n read? Token shards, memory-mapped.
 
 A stream is a run of documents, `<|endoftext|>` (id 0) before each and once more at the end of the file.
-Training rows are a pure function of (step, seed). Evaluation scores whole documents, so under every tokenizer the same
-UTF-8 bytes; for corpora of known probability it knows the floor in nats of the part it can be compared with.
+Training rows are a pure function of (step, seed). What an evaluation scores is in lab/data/evaluation.py.
 Needs numpy only: training workers read this.
 """
 
@@ -12,12 +11,13 @@ import json
 from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 END_OF_TEXT_ID = 0
+NO_SKILL = 255
 
 
 class ShardError(ValueError):
@@ -39,20 +39,12 @@ def meta_checksum(meta: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class EvaluationBatch:
-    """tokens int64 [rows, T + 1]; scored bool [rows, T]: is the prediction of tokens[:, t + 1] counted?
+class Reading(NamedTuple):
+    """What one run read of the training text: its first `rows` rows of `context_length`, in the order of its seed."""
 
-    exact bool [rows, T]: the scored tokens whose surprisal is known, floor_nats their sum (None where the corpus has no
-    floor). bytes, exact_bytes: UTF-8 bytes of the scored and of the exact tokens.
-    """
-
-    tokens: np.ndarray
-    scored: np.ndarray
-    exact: np.ndarray
-    bytes: int
-    exact_bytes: int
-    floor_nats: float | None
+    seed: int
+    context_length: int
+    rows: int
 
 
 @functools.lru_cache(maxsize=4)
@@ -63,7 +55,12 @@ def _epoch_order(num_rows: int, seed: int, epoch: int) -> np.ndarray:
 
 
 class Shards:
-    """Token shards of one corpus under one tokenizer. Read-only."""
+    """Token shards of one corpus under one tokenizer. Read-only.
+
+    token_bytes int32 [vocab_size]: UTF-8 bytes of each token. languages: codes that validation_language [documents] counts
+    in. Where a corpus has a floor, `skills` names its skills, and per validation token stand its word's skill (an index, or
+    NO_SKILL) and, at the last token of a word, the word's exact surprisal in nats (NaN elsewhere).
+    """
 
     def __init__(self, path: Path, meta: dict[str, Any]) -> None:
         self.path = path
@@ -72,18 +69,24 @@ class Shards:
         self.fingerprint: str = meta["fingerprint"]
         self.train_tokens: int = meta["train"]["tokens"]
         self.train_bytes: int = meta["train"]["bytes"]
-        self.validation_bytes: int = meta["validation"]["bytes"]
         self.bytes_per_token: float = self.train_bytes / self.train_tokens
         self.unigram_bpb: float = meta["unigram_bpb"]
-        self.has_floor: bool = meta["has_floor"]
+        self.skills: list[str] = meta["skills"]
+        self.languages: list[str] = meta["languages"]
         self.token_bytes: np.ndarray = np.load(path / "token_bytes.npy")
         dtype = token_dtype(self.vocab_size)
         self.train_stream: np.ndarray = np.memmap(path / "train.bin", dtype=dtype, mode="r")
         self.validation_stream: np.ndarray = np.memmap(path / "validation.bin", dtype=dtype, mode="r")
         self.train_documents: np.ndarray = np.load(path / "train_documents.npy", mmap_mode="r")
         self.validation_documents: np.ndarray = np.load(path / "validation_documents.npy", mmap_mode="r")
-        self._floor = np.load(path / "validation_floor.npy", mmap_mode="r") if self.has_floor else None
+        self.validation_language: np.ndarray = np.load(path / "validation_language.npy")
+        if self.skills:
+            self.validation_floor: np.ndarray = np.load(path / "validation_floor.npy", mmap_mode="r")
+            self.validation_skill: np.ndarray = np.load(path / "validation_skill.npy", mmap_mode="r")
+            self.choices: np.ndarray = np.load(path / "choices.npy")
+            self.choice_tokens: np.ndarray = np.load(path / "choice_tokens.npy")
         self._rows: dict[int, np.ndarray] = {}
+        self._unread_rows: dict[Any, tuple[int, np.ndarray]] = {}
 
     @classmethod
     def open(cls, path: Path) -> "Shards":
@@ -131,71 +134,62 @@ class Shards:
             self._rows[context_length] = np.array(starts, dtype=np.int64)
         return self._rows[context_length]
 
+    @functools.cached_property
+    def vocabulary(self) -> list[bytes]:
+        """The UTF-8 bytes of each token; none for `<|endoftext|>`."""
+        content, ends = (self.path / "vocabulary.bin").read_bytes(), self.token_bytes.cumsum()
+        return [content[end - size : end] for size, end in zip(self.token_bytes, ends, strict=True)]
+
+    @functools.cached_property
+    def starts_word(self) -> np.ndarray:
+        """bool [vocab_size]: the tokens before which a word has ended: white space first, or `<|endoftext|>`."""
+        return np.array([not token or token[:1].isspace() for token in self.vocabulary])
+
     @property
     def _ring(self) -> int:
         """The closing <|endoftext|> of the file is the first document's leading one."""
         return self.train_tokens - 1
 
-    def batch(self, step: int, *, seed: int, rows: int, context_length: int) -> np.ndarray:
+    def batch(
+        self, step: int, *, seed: int, rows: int, context_length: int, after: tuple[Reading, ...] = ()
+    ) -> np.ndarray:
         """int64 [rows, context_length + 1]: the training rows of a step, counted from 0.
 
-        A pure function of the arguments. Epochs follow each other without a gap, each in an order of its own.
+        A pure function of the arguments. Epochs follow each other without a gap, each in an order of its own. A run that
+        goes on `after` what others read begins with the rest of the epoch that they stopped in.
         """
         starts = self.rows(context_length)
-        positions = range(step * rows, (step + 1) * rows)
-        chosen = [_epoch_order(len(starts), seed, p // len(starts))[p % len(starts)] for p in positions]
+        epoch, unread = self._unread(after, seed, context_length)
+        chosen = []
+        for position in range(step * rows, (step + 1) * rows):
+            if (later := position - len(unread)) < 0:
+                chosen.append(unread[position])
+            else:
+                order = _epoch_order(len(starts), seed, epoch + 1 + later // len(starts))
+                chosen.append(order[later % len(starts)])
         offsets = starts[chosen][:, None] + np.arange(context_length + 1)
         return self.train_stream[offsets % self._ring].astype(np.int64)
 
-    def validation(self, context_length: int, *, documents: int, rows: int) -> list[EvaluationBatch]:
-        """The first `documents` validation documents, each scored whole, in rows padded with unscored <|endoftext|>.
+    def _unread(self, after: tuple[Reading, ...], seed: int, context_length: int) -> tuple[int, np.ndarray]:
+        """The epoch that the readings stop in, and its rows that none of them has read, in the order of `seed`.
 
-        A row holds one document or part of one: a longer document continues in further rows. Its closing
-        <|endoftext|> is scored too, and stands for 0 bytes.
+        Each token belongs to the last row that starts at or before it. Rows of another length count as read where the row
+        that their first token belongs to was.
         """
-        spans = self._spans(context_length, documents)
-        chunks = [spans[i : i + rows] for i in range(0, len(spans), rows)]
-        return [self._evaluation_batch(chunk, rows, context_length) for chunk in chunks]
-
-    def _spans(self, context_length: int, documents: int) -> list[tuple[int, int, int]]:
-        """Per evaluation row, its first, its last scored and its last exact token in the validation stream."""
-        starts = self.validation_documents[:documents].tolist()
-        ends = [*self.validation_documents[1 : documents + 1].tolist(), len(self.validation_stream) - 1]
-        spans = []
-        for start, end in zip(starts, ends, strict=False):
-            for first in range(start, end, context_length):
-                last = min(first + context_length, end)
-                # Further rows don't show the model the text before them, which the floor is conditioned on.
-                exact = self._last_word_end(first, last) if first == start else first
-                spans.append((first, last, exact))
-        return spans
-
-    def _last_word_end(self, first: int, last: int) -> int:
-        """The last token after `first` that ends where the floor is known; `first` if there is none."""
-        if self._floor is None:
-            return first
-        known = np.flatnonzero(~np.isnan(self._floor[first + 1 : last + 1]))
-        return first + 1 + int(known[-1]) if len(known) else first
-
-    def _evaluation_batch(
-        self, spans: list[tuple[int, int, int]], rows: int, context_length: int
-    ) -> EvaluationBatch:
-        tokens = np.full((rows, context_length + 1), END_OF_TEXT_ID, dtype=np.int64)
-        scored = np.zeros((rows, context_length), dtype=bool)
-        exact = np.zeros_like(scored)
-        floor_nats = 0.0
-        for row, (first, last, last_exact) in enumerate(spans):
-            tokens[row, : last - first + 1] = self.validation_stream[first : last + 1]
-            scored[row, : last - first] = True
-            exact[row, : last_exact - first] = True
-            if self._floor is not None:
-                floor_nats += float(np.nansum(self._floor[first + 1 : last_exact + 1]))
-        sizes = self.token_bytes[tokens[:, 1:]]
-        return EvaluationBatch(
-            tokens,
-            scored,
-            exact,
-            bytes=int(sizes[scored].sum()),
-            exact_bytes=int(sizes[exact].sum()),
-            floor_nats=None if self._floor is None else floor_nats,
-        )
+        key = (after, seed, context_length)
+        if key not in self._unread_rows:
+            starts = self.rows(context_length)
+            epoch, is_unread = 0, np.ones(len(starts), dtype=bool)
+            if after:
+                last, theirs = after[-1], self.rows(after[-1].context_length)
+                epoch, left = self._unread(after[:-1], last.seed, last.context_length)
+                if (beyond := last.rows - len(left)) < 0:
+                    left = left[last.rows :]
+                else:
+                    epoch += 1 + beyond // len(theirs)
+                    left = _epoch_order(len(theirs), last.seed, epoch)[beyond % len(theirs) :]
+                is_left = np.isin(np.arange(len(theirs)), left)
+                is_unread = is_left[np.searchsorted(theirs, starts, side="right") - 1]
+            order = _epoch_order(len(starts), seed, epoch)
+            self._unread_rows[key] = epoch, order[is_unread[order]]
+        return self._unread_rows[key]

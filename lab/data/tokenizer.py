@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-import numpy as np
 from tokenizers import Tokenizer as BpeModel
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
@@ -23,8 +22,8 @@ TRAINING_BYTES = 10_000_000
 
 class Tokenizer(Protocol):
     vocab_size: int
-    token_bytes: np.ndarray
-    """int32 [vocab_size]: how many UTF-8 bytes each id stands for; 0 for the end-of-text token."""
+    vocabulary: list[bytes]
+    """The UTF-8 bytes that each id stands for; none for the end-of-text token."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
 
@@ -39,7 +38,7 @@ class ByteTokenizer:
     vocab_size = 257
 
     def __init__(self) -> None:
-        self.token_bytes = np.array([0] + [1] * 256, dtype=np.int32)
+        self.vocabulary = [b"", *(bytes([byte]) for byte in range(256))]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[byte + 1 for byte in text.encode()] for text in texts]
@@ -59,10 +58,11 @@ class BpeTokenizer:
         # Text that spells out the special token must not turn into it; the JSON form lacks this switch.
         self._model.encode_special_tokens = True
         self.vocab_size = self._model.get_vocab_size()
-        # In the byte-level alphabet one character stands for one byte.
-        self.token_bytes = np.zeros(self.vocab_size, dtype=np.int32)
+        byte_of = _byte_alphabet()
+        self.vocabulary = [b""] * self.vocab_size
         for token, token_id in self._model.get_vocab().items():
-            self.token_bytes[token_id] = 0 if token == END_OF_TEXT else len(token)
+            if token != END_OF_TEXT:
+                self.vocabulary[token_id] = bytes(byte_of[character] for character in token)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._model.encode_batch_fast(texts, add_special_tokens=False)]
@@ -98,6 +98,13 @@ def train_tokenizer(texts: Iterator[str], vocab: Vocab) -> Tokenizer:
             f"Choose vocab.value={found} or less, or a larger corpus."
         )
     return BpeTokenizer(model.to_str())
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The byte that each character of the byte-level alphabet stands for: printable ones for themselves, the others in order from 256 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
 def load_tokenizer(serialized: str) -> Tokenizer:

@@ -1,7 +1,7 @@
 """The pages of an ablation, rebuilt from its plan and run records alone: report.html, REPORT.md, figures, verdict.json.
 
 evidence + claims -> verdict    what holds
-figures                         three pictures, as matplotlib figures
+figures, skills                 the pictures, as matplotlib figures
 page                            the words and tables both pages show
 html, markdown                  the two forms
 """
@@ -25,10 +25,11 @@ def write(plan: dict[str, Any], records: Sequence[dict[str, Any]], folder: Path)
     from lab.report.page import page
 
     found = verdict(plan, records)
-    content = page(plan, records, found)
+    drawn = figures.draw(plan, records)
+    content = page(plan, records, found, list(drawn))
     pictures = {}
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    for name, figure in figures.draw(plan, records).items():
+    for name, figure in drawn.items():
         pictures[name] = figures.svg(figure)
         write_atomic(folder / "figures" / f"{name}.png", figures.png(figure))
     write_atomic(folder / "verdict.json", dumps(found, indent=1) + "\n")

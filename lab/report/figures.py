@@ -1,4 +1,4 @@
-"""Three pictures of a sweep: where the arms end, how they got there, and how steadily.
+"""The pictures of a sweep: where the arms end, how they got there, how steadily, and by which skills.
 
 `draw` returns matplotlib figures by file name. Colours are Okabe and Ito's (2008), told apart by colour-blind readers;
 an arm has one colour in every figure, a family one line style and marker. Text from plans is never read as mathematics.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab import stats
 from lab.evidence import Arm, Evidence, gather, relative_differences
+from lab.report import skills
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +55,9 @@ def draw(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, F
             "curves": curves(evidence),
             "gradients": gradients(evidence),
         }
+        by_skill = skills.of_arms(evidence, {arm.label: _look(arm, evidence) for arm in evidence.arms})
+        if by_skill:
+            figures["skills"] = by_skill
         for figure in figures.values():
             figure.draw_without_rendering()
             figure.set_layout_engine("none")  # laid out once, not again for each file format
@@ -131,7 +135,7 @@ def curves(evidence: Evidence) -> Figure:
     gap.set(title="Gap to the baseline, paired by seed (same band)", ylabel="%", xlabel="tokens")
     for axes in (level, gap):
         axes.set_xlim(left=0)
-        axes.xaxis.set_major_formatter(_tokens)
+        axes.xaxis.set_major_formatter(tokens_text)
     return figure
 
 
@@ -157,7 +161,7 @@ def gradients(evidence: Evidence) -> Figure:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.yaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(_tokens)
+        axes.xaxis.set_major_formatter(tokens_text)
     for axes in panels[len(evidence.arms) :]:
         axes.set_visible(False)
     figure.supxlabel("tokens (triangle: spike of the gradient norm, cross: spike of the loss)", fontsize=9)
@@ -289,7 +293,7 @@ def _columns(points: Sequence[Point]) -> tuple[list[float], list[float]]:
     return [x for x, _ in points], [y for _, y in points]
 
 
-def _tokens(value: float, _: int) -> str:
+def tokens_text(value: float, _: int) -> str:
     """1.5M for 1,500,000."""
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= size:

@@ -30,6 +30,11 @@ CAPTIONS = {
         "Gradient norm before clipping",
         "One panel an arm, one line a seed, thinned to 60 points with the spikes kept; grey lines are the other arms.",
     ),
+    "skills": (
+        "By skill",
+        "Left: what the words that test a skill cost beyond their exact surprisal, in bits a word, mean over seeds; 0 is a "
+        "perfect model. Right: how often the true continuation is likelier than one that the grammar forbids there.",
+    ),
 }
 READING = (
     "Bits per byte is the cross-entropy of the validation text over its UTF-8 bytes; lower is better. Every arm is scored on "
@@ -56,8 +61,10 @@ class Table:
     sort: list[list[float | None]]
 
 
-def page(plan: dict[str, Any], records: Sequence[dict[str, Any]], found: dict[str, Any]) -> dict[str, Any]:
-    """The content of a report from a plan, its records and their verdict."""
+def page(
+    plan: dict[str, Any], records: Sequence[dict[str, Any]], found: dict[str, Any], figures: Sequence[str]
+) -> dict[str, Any]:
+    """The content of a report from a plan, its records, their verdict and the names of its figures."""
     evidence = gather(plan, records)
     return {
         "title": plan["title"],
@@ -66,7 +73,7 @@ def page(plan: dict[str, Any], records: Sequence[dict[str, Any]], found: dict[st
         "setting": f"{plan['size']} on {plan['data']}, {plan['device_kind']}, {len(plan['seeds'])} seeds an arm",
         "claims": [{**claim, "details": _details(claim)} for claim in found["claims"]],
         "no_claim": "No claim was fixed beforehand for this ablation: the table and figures stand for themselves.",
-        "figures": [(name, *CAPTIONS[name]) for name in CAPTIONS],
+        "figures": [(name, *CAPTIONS[name]) for name in figures],
         "arms": _arms(plan, evidence, found),
         "confounds": found["confounds"],
         "failures": _failures(evidence),

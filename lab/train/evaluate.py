@@ -1,7 +1,9 @@
-"""Validation loss in nats a token and in bits a byte of original text, and the excess over the corpus's known floor.
+"""Validation loss in nats a token and in bits a byte of original text; where the corpus's floor is known, the excess over it.
 
-Excess and floor are over the part of the text whose probability is known: the first row of each story, to its last
-whole word. How much that is depends on the tokenizer; what the loss is taken over does not.
+A model's surprisal of a word is summed over its tokens, and that the word ends there belongs to it too, though a tokenizer
+which begins tokens with white space pays for that in the next token (Pimentel & Meister 2024, arXiv:2406.14561). So the
+event is the one whose probability the story generator knows, and skills sum to the total. The mean excess is a
+Kullback-Leibler divergence: below zero by more than chance, validation text has leaked into training or a sum is wrong.
 """
 
 import math
@@ -9,43 +11,159 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from lab.data.shards import EvaluationBatch
+from lab.data.evaluation import MOST_LANGUAGES, ChoiceBatch, EvaluationBatch
+from lab.data.shards import NO_SKILL, Shards
+
+LEAK_STANDARD_ERRORS = 3.0
+
+Forward = Callable[..., Any]
 
 
 @torch.no_grad()
 def evaluate(
-    forward: Callable[..., Any],
+    forward: Forward,
     batches: Sequence[EvaluationBatch],
+    shards: Shards,
     *,
     device: str,
     autocast: AbstractContextManager,
 ) -> dict[str, float | int | None]:
     """Plain cross-entropy with nothing dropped.
 
-    val/loss (nats a token), val/bpb and val/bytes are over every scored token; val/excess_bpb and val/floor_bpb over the
-    exact ones, None where there are none.
+    val/loss (nats a token), val/bpb and val/bytes are over every scored token, val/bpb/<language> over those of one
+    language. Over the exact part of val/exact_bytes, in bits a byte of it, None where there is none: val/floor_bpb,
+    val/excess_bpb, val/excess_error (its standard error over stories) and val/excess/<skill>, which sum to val/excess_bpb.
     """
-    nats, exact_nats, floor, tokens, bytes_, exact_bytes = 0.0, 0.0, 0.0, 0, 0, 0
+    nats_of_row, excess_of_row = [], []
+    excess_of_skill = np.zeros(len(shards.skills))
+    tokens, exact_bytes, floor = 0, 0, 0.0
     for batch in batches:
         rows = torch.from_numpy(batch.tokens).to(device)
         with autocast:
             logits = forward(rows[:, :-1]).logits
-        losses = F.cross_entropy(logits.float().flatten(0, 1), rows[:, 1:].flatten(), reduction="none")
-        scored, exact = (torch.from_numpy(mask).to(device).flatten() for mask in (batch.scored, batch.exact))
-        nats += float(losses[scored].double().sum())
-        exact_nats += float(losses[exact].double().sum())
-        floor += batch.floor_nats or 0.0
+        logits = logits.float()
+        losses = F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), reduction="none")
+        nats = losses.view(batch.scored.shape).double().cpu().numpy()
+        nats_of_row.append((nats * batch.scored).sum(axis=1))
         tokens += int(batch.scored.sum())
-        bytes_ += batch.bytes
+        if not batch.exact_bytes:
+            continue
+        exact = batch.skill != NO_SKILL
+        excess = _word_nats(logits, nats, batch, shards) - np.nan_to_num(batch.floor)
+        excess_of_skill += np.bincount(batch.skill[exact], excess[exact], minlength=len(shards.skills))
+        excess_of_row.append(excess[exact.any(axis=1)].sum(axis=1))
+        floor += float(np.nansum(batch.floor))
         exact_bytes += batch.exact_bytes
-    exact_bits = math.log(2) * exact_bytes
-    return {
-        "val/loss": nats / tokens,
-        "val/bpb": nats / (math.log(2) * bytes_),
-        "val/bytes": bytes_,
-        "val/excess_bpb": (exact_nats - floor) / exact_bits if exact_bytes else None,
-        "val/floor_bpb": floor / exact_bits if exact_bytes else None,
+    row_nats, row_bytes = np.concatenate(nats_of_row), np.concatenate([batch.bytes for batch in batches])
+    row_language = np.concatenate([batch.language for batch in batches])
+    values: dict[str, float | int | None] = {
+        "val/loss": float(row_nats.sum()) / tokens,
+        "val/bpb": float(row_nats.sum()) / (math.log(2) * int(row_bytes.sum())),
+        "val/bytes": int(row_bytes.sum()),
+        "val/exact_bytes": exact_bytes or None,
+        "val/excess_bpb": None,
+        "val/excess_error": None,
+        "val/floor_bpb": None,
     }
+    if exact_bytes:
+        bits, of_story = math.log(2) * exact_bytes, np.concatenate(excess_of_row)
+        error = float(of_story.std(ddof=1)) * math.sqrt(len(of_story)) if len(of_story) > 1 else None
+        values["val/excess_bpb"] = float(of_story.sum()) / bits
+        values["val/excess_error"] = None if error is None else error / bits
+        values["val/floor_bpb"] = floor / bits
+        values |= {
+            f"val/excess/{name}": float(nats) / bits
+            for name, nats in zip(shards.skills, excess_of_skill, strict=True)
+        }
+    sizes = np.bincount(row_language[row_language >= 0], row_bytes[row_language >= 0])
+    for index in np.argsort(-sizes, kind="stable")[:MOST_LANGUAGES]:
+        if sizes[index]:
+            bits = math.log(2) * sizes[index]
+            values[f"val/bpb/{shards.languages[index]}"] = float(row_nats[row_language == index].sum() / bits)
+    return values
+
+
+def _word_nats(logits: Tensor, nats: np.ndarray, batch: EvaluationBatch, shards: Shards) -> np.ndarray:
+    """float64 [rows, T + 1]: what each token of the exact part costs, that a word ends counted at its own last token."""
+    costs = np.pad(nats, ((0, 0), (1, 0))) * (batch.skill != NO_SKILL)
+    row, position = np.nonzero(shards.starts_word[batch.tokens[:, 1:]] & (batch.skill[:, :-1] != NO_SKILL))
+    boundary = _end_nats(logits[row, position], shards.starts_word)
+    costs[row, position] += boundary
+    continues = batch.skill[row, position + 1] != NO_SKILL
+    costs[row[continues], position[continues] + 1] -= boundary[continues]
+    return costs
+
+
+def _end_nats(logits: Tensor, starts_word: np.ndarray) -> np.ndarray:
+    """float64 [n]: -ln P(a word ends before the next token), from next-token logits [n, vocab_size]."""
+    starting = torch.from_numpy(np.flatnonzero(starts_word)).to(logits.device)
+    nats = torch.logsumexp(logits, dim=-1) - torch.logsumexp(logits[:, starting], dim=-1)
+    return nats.double().cpu().numpy()
+
+
+@torch.no_grad()
+def forced_choices(
+    forward: Forward,
+    batches: Sequence[ChoiceBatch],
+    shards: Shards,
+    *,
+    device: str,
+    autocast: AbstractContextManager,
+) -> dict[str, float]:
+    """Per skill, how often the true continuation has the higher probability; a tie counts half. Chance is 0.5."""
+    right, asked = np.zeros(len(shards.skills)), np.zeros(len(shards.skills))
+    for batch in batches:
+        rows = torch.from_numpy(batch.tokens).to(device)
+        with autocast:
+            logits = forward(rows).logits
+        logits = logits.float()
+        losses = F.cross_entropy(logits[:, :-1].transpose(1, 2), rows[:, 1:], reduction="none")
+        nats, index = losses.double().cpu().numpy(), np.arange(1, batch.tokens.shape[1])
+        continued = (index >= batch.start[:, None]) & (index < batch.end[:, None])
+        last = logits[torch.arange(len(rows)), torch.from_numpy(batch.end - 1)]
+        costs = (nats * continued).sum(axis=1) + _end_nats(last, shards.starts_word)
+        truth, other = costs[::2], costs[1::2]
+        right += np.bincount(batch.skill, (truth < other) + 0.5 * (truth == other), len(shards.skills))
+        asked += np.bincount(batch.skill, minlength=len(shards.skills))
+    return {name: float(r / n) for name, r, n in zip(shards.skills, right, asked, strict=True) if n}
+
+
+def skill_table(
+    evaluated: dict[str, Any],
+    accuracies: dict[str, float],
+    batches: Sequence[EvaluationBatch],
+    shards: Shards,
+) -> dict[str, dict[str, float | int | None]]:
+    """Per skill: words, floor and excess in bits a word of this skill, and forced-choice accuracy."""
+    words, floors = np.zeros(len(shards.skills)), np.zeros(len(shards.skills))
+    for batch in batches:
+        ends = ~np.isnan(batch.floor)
+        words += np.bincount(batch.skill[ends], minlength=len(words))
+        floors += np.bincount(batch.skill[ends], batch.floor[ends], minlength=len(words)) / math.log(2)
+    exact_bytes = evaluated["val/exact_bytes"]
+    return {
+        name: {
+            "words": int(count),
+            "floor": float(floor / count),
+            "excess": evaluated[f"val/excess/{name}"] * exact_bytes / float(count),
+            "accuracy": accuracies.get(name),
+        }
+        for name, count, floor in zip(shards.skills, words, floors, strict=True)
+        if count
+    }
+
+
+def leak(evaluated: dict[str, Any]) -> str | None:
+    """Why an excess can't be: it lies more than 3 standard errors below zero."""
+    excess, error = evaluated["val/excess_bpb"], evaluated["val/excess_error"]
+    if not error or excess >= -LEAK_STANDARD_ERRORS * error:
+        return None
+    return (
+        f"the excess over the floor is {excess:.4f} bits a byte, {-excess / error:.1f} standard errors below zero: "
+        "validation text has leaked into training, or the evaluation is wrong"
+    )

@@ -14,31 +14,42 @@ import torch
 from torch import Tensor, nn
 
 from lab.config import RunConfig
-from lab.data.shards import Shards
+from lab.data.evaluation import choice_batches, evaluation_batches
+from lab.data.shards import Reading, Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
 from lab.runs import RunStore
 from lab.train import checkpoint
-from lab.train.evaluate import evaluate
+from lab.train.evaluate import evaluate, forced_choices, leak, skill_table
 from lab.train.loss import cross_entropy, log_z, z_loss
 from lab.train.optimizer import OPTIMIZERS
+from lab.train.sample import samples
 from lab.train.schedule import factor
 from lab.train.stability import SIGNALS, Monitor
 
-NOT_EVALUATED = ("val/loss", "val/bpb", "val/bytes", "val/excess_bpb", "val/floor_bpb")
+NOT_EVALUATED = (
+    "val/loss", "val/bpb", "val/bytes", "val/exact_bytes", "val/excess_bpb", "val/excess_error", "val/floor_bpb",
+)  # fmt: skip
 
 
 def train(
     config: RunConfig, shards: Shards, store: RunStore, run_id: str, *,
     device: str, checkpoint_seconds: float, stop: Callable[[], bool] = lambda: False,
+    keep_every: int | None = None, after: tuple[Reading, ...] = (),
 ) -> str | None:  # fmt: skip
-    """Train to an end state and return it; or, once `stop()` is true, save a checkpoint and return None."""
+    """Train to an end state and return it; or, once `stop()` is true, save a checkpoint and return None.
+
+    Checkpoints at multiples of `keep_every` stay. A run with `init_from` starts from weights and moments of its parent, which
+    and whose own parents read `after` of the training text.
+    """
     model = Transformer(config)
     initialize(model, init=config.init, seed=config.seed)
     model = model.to(device)
     optimizer = OPTIMIZERS[config.optimizer.name](model, config, roles=model.roles())
     saved = store.load_checkpoint(run_id)
     step, bytes_seen = checkpoint.unpack(saved[1], model, optimizer, device=device) if saved else (0, 0)
+    if config.init_from and not saved:
+        checkpoint.unpack(store.parent_checkpoint(config), model, optimizer, device=device)
     logged = [line for line in store.metrics(run_id) if line["step"] <= step]
     lines = [line for line in logged if line["kind"] == "step"]
     if len(lines) != step:
@@ -50,13 +61,13 @@ def train(
         else None
     )
     monitor = Monitor(config, {signal: [line[signal] for line in lines] for signal in SIGNALS})
-    run = _Run(config, shards, model, optimizer, monitor, device)
+    run = _Run(config, shards, model, optimizer, monitor, device, after)
     log = store.open_metrics(run_id, after=step)
 
-    def save() -> None:
+    def save(*, keep: bool = False) -> None:
         log.sync()
         payload = checkpoint.pack(model, optimizer, step=step, bytes_seen=bytes_seen)
-        store.save_checkpoint(run_id, step, payload)
+        store.save_checkpoint(run_id, step, payload, keep=keep)
 
     reason, seconds, committed = None, sum(line["seconds"] for line in lines), time.monotonic()
     try:
@@ -80,13 +91,16 @@ def train(
             if not reason and step in run.evaluation_steps:
                 evaluated = run.evaluate()
                 records.append({"kind": "evaluation", **at, **evaluated})
+            if not reason and step == config.steps:
+                records += [{"kind": "sample", **at, **sample} for sample in run.samples()]
             log.write(records)
+            keep = keep_every is not None and step % keep_every == 0
             if (
                 not reason
-                and (step == config.steps or time.monotonic() - committed > checkpoint_seconds)
+                and (step == config.steps or keep or time.monotonic() - committed > checkpoint_seconds)
                 and checkpoint.is_finite(model)
             ):
-                save()
+                save(keep=keep)
                 committed = time.monotonic()
         progress = {"steps": step, "bytes": bytes_seen, "seconds": seconds}
         return _finish(store, run_id, run, progress, reason=reason, evaluated=evaluated)
@@ -105,7 +119,9 @@ class _Run:
         optimizer: torch.optim.Optimizer,
         monitor: Monitor,
         device: str,
+        after: tuple[Reading, ...] = (),
     ):
+        self.after = after
         self.config, self.shards, self.model, self.optimizer, self.monitor, self.device = (
             config,
             shards,
@@ -118,8 +134,9 @@ class _Run:
         self.tokens_per_step = config.rows * config.shape.context_length
         points = config.evaluation.points
         self.evaluation_steps = {round(config.steps * (i + 1) / points) for i in range(points)}
-        self.validation = shards.validation(
-            config.shape.context_length, documents=config.evaluation.documents, rows=config.evaluation.rows
+        evaluation = config.evaluation
+        self.validation = evaluation_batches(
+            shards, config.shape.context_length, documents=evaluation.documents, rows=evaluation.rows
         )
         self.batch_bytes = 0
 
@@ -133,8 +150,9 @@ class _Run:
     def step(self, step: int) -> tuple[dict[str, float], dict[str, float], str | None]:
         """One optimizer step: its logged values, its diagnostics (or {}), and why no weight was moved (or None)."""
         config = self.config
+        length = config.shape.context_length
         batch = self.shards.batch(
-            step - 1, seed=config.seed, rows=config.rows, context_length=config.shape.context_length
+            step - 1, seed=config.seed, rows=config.rows, context_length=length, after=self.after
         )
         self.batch_bytes = int(self.shards.token_bytes[batch[:, 1:]].sum())
         rows = torch.from_numpy(batch).to(self.device)
@@ -176,7 +194,26 @@ class _Run:
         return values, dict(zip(stats, rest, strict=True)), None
 
     def evaluate(self) -> dict[str, Any]:
-        return dict(evaluate(self.forward, self.validation, device=self.device, autocast=self.autocast()))
+        autocast = self.autocast()
+        return evaluate(self.forward, self.validation, self.shards, device=self.device, autocast=autocast)
+
+    def skills(self, evaluated: dict[str, Any]) -> dict[str, Any]:
+        """Words, floor, excess and forced-choice accuracy of each skill; forced choices vary in length, so uncompiled."""
+        if evaluated["val/excess_bpb"] is None:
+            return {}
+        evaluation = self.config.evaluation
+        choices = choice_batches(
+            self.shards, self.config.shape.context_length,
+            choices=evaluation.choices, documents=evaluation.documents, rows=evaluation.rows,
+        )  # fmt: skip
+        right = forced_choices(self.model, choices, self.shards, device=self.device, autocast=self.autocast())
+        return skill_table(evaluated, right, self.validation, self.shards)
+
+    def samples(self) -> list[dict[str, str]]:
+        count = min(self.config.evaluation.samples, len(self.shards.validation_documents))
+        if not count:
+            return []
+        return samples(self.model, self.shards, count=count, seed=self.config.seed, device=self.device)
 
 
 def _gradient_norms(model: nn.Module) -> dict[str, Tensor]:
@@ -205,6 +242,7 @@ def _finish(
         "state": state, "reason": reason, **progress, "tokens": tokens, "epochs": tokens / run.shards.train_tokens,
         "tokens_per_second": tokens / progress["seconds"] if progress["seconds"] else None,
         "train/loss": losses[-1] if losses else None, **evaluated,
+        "skills": run.skills(evaluated), "warning": leak(evaluated),
         "spikes": run.monitor.summary(), "unigram_bpb": unigram, "attention_kernel": run.model.attention_kernel,
     }  # fmt: skip
     store.finish(run_id, summary)

@@ -1,7 +1,7 @@
 """One run in a process of its own: needs torch and numpy, reads the resolved config as JSON, never raises.
 
 A job is a plain dict: config (JSON form of RunConfig), run_id, manifest, store, shards (folders), device,
-checkpoint_seconds, threads.
+checkpoint_seconds, keep_every, threads. The manifest of a run with a parent names it (lab/branch.py).
 """
 
 import errno
@@ -18,8 +18,9 @@ from typing import Any
 import torch
 
 from lab.config import run_config
-from lab.data.shards import Shards
-from lab.runs import END_STATES, RunStore, provenance
+from lab.data.shards import Reading, Shards
+from lab.provenance import provenance
+from lab.runs import END_STATES, RunStore
 from lab.train.loop import train
 
 RESUMABLE = 75  # exit code of a run that stopped early with its checkpoint saved (EX_TEMPFAIL)
@@ -61,7 +62,9 @@ def _train(job: dict[str, Any], store: RunStore, stop: Callable[[], bool]) -> st
     started = provenance(job["device"]) | {"threads": job["threads"], "started": now}
     store.begin(job["run_id"], config, job["manifest"] | {"provenance": started})
     shards = Shards.open(Path(job["shards"]))
+    read = job["manifest"]["parent"]["read"] if config.init_from else []
+    after = tuple(Reading(*entry["rows"]) for entry in read if entry["data"] == config.data_fingerprint)
     return train(
-        config, shards, store, job["run_id"],
-        device=job["device"], checkpoint_seconds=job["checkpoint_seconds"], stop=stop,
+        config, shards, store, job["run_id"], device=job["device"], stop=stop, after=after,
+        checkpoint_seconds=job["checkpoint_seconds"], keep_every=job["keep_every"],
     )  # fmt: skip

@@ -1,0 +1,51 @@
+"""What do reports and publishing keep of a run's log? Thinned curves, small enough for one line of a published file."""
+
+import math
+from typing import Any
+
+RECORD_POINTS, RECORD_EVALUATIONS, RECORD_SPIKES = 60, 20, 20
+EXCESS = "val/excess/"
+
+
+def curves(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest RECORD_SPIKES of them."""
+    kind: dict[str, list[dict[str, Any]]] = {"step": [], "evaluation": [], "spike": []}
+    for line in lines:
+        kind.setdefault(line["kind"], []).append(line)
+    spikes = sorted(kind["spike"], key=lambda s: -s["score"])[:RECORD_SPIKES]
+    kept = {s["step"] for s in spikes}
+    train = _thinned(kind["step"], RECORD_POINTS) + [s for s in kind["step"] if s["step"] in kept]
+    unique = {
+        s["step"]: [s["step"], s["tokens"], _short(s["train/loss"]), _short(s["grad/norm"])] for s in train
+    }
+    return {
+        "train": [unique[step] for step in sorted(unique)],
+        "validation": [
+            [e["step"], e["tokens"], _short(e["val/loss"]), _short(e["val/bpb"])]
+            for e in _thinned(kind["evaluation"], RECORD_EVALUATIONS)
+        ],
+        "excess": _excess(kind["evaluation"]),
+        "spikes": [
+            [s["step"], s["signal"], _short(s["value"]), _short(s["score"])]
+            for s in sorted(spikes, key=lambda s: s["step"])
+        ],
+    }
+
+
+def _excess(evaluations: list[dict[str, Any]]) -> dict[str, list[list[float | None]]]:
+    """Per skill, (tokens, excess over the floor in bits a byte of the exact part)."""
+    names = [key for key in (evaluations[-1] if evaluations else ()) if key.startswith(EXCESS)]
+    points = _thinned(evaluations, RECORD_EVALUATIONS)
+    return {
+        name.removeprefix(EXCESS): [[e["tokens"], _short(e.get(name))] for e in points] for name in sorted(names)
+    }
+
+
+def _thinned(lines: list[dict[str, Any]], points: int) -> list[dict[str, Any]]:
+    """About `points` of the lines, evenly, with the first and the last."""
+    stride = max(1, math.ceil(len(lines) / points))
+    return lines[::stride] + (lines[-1:] if (len(lines) - 1) % stride else [])
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.5g}")

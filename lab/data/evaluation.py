@@ -1,0 +1,166 @@
+"""Which text does an evaluation score, and what could it cost at best? Rows of validation documents and forced choices.
+
+Whole documents are scored, so under every tokenizer the same UTF-8 bytes. For stories, whose words have an exact surprisal,
+the exact part is the whole words of a story's first row: further rows don't show the model the text before them, which the
+surprisal is conditioned on.
+Needs numpy only: training workers read this.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lab.data.shards import END_OF_TEXT_ID, NO_SKILL, Shards
+
+PADDED_TO = 64
+MOST_LANGUAGES = 12
+
+
+@dataclass(frozen=True)
+class EvaluationBatch:
+    """tokens int64 [rows, T + 1]; scored bool [rows, T]: is the prediction of tokens[:, t + 1] counted?
+
+    bytes, language int64 [rows]: UTF-8 bytes scored, and the index of their language or -1.
+    skill uint8 [rows, T + 1]: of the word that a token of the exact part belongs to, NO_SKILL outside;
+    floor float64 [rows, T + 1]: surprisal in nats of the word that ends at a token of the exact part, NaN elsewhere.
+    exact_bytes: UTF-8 bytes of the exact part.
+    """
+
+    tokens: np.ndarray
+    scored: np.ndarray
+    bytes: np.ndarray
+    language: np.ndarray
+    skill: np.ndarray
+    floor: np.ndarray
+    exact_bytes: int
+
+
+@dataclass(frozen=True)
+class ChoiceBatch:
+    """Pairs of rows, first with the true continuation, then with the other: tokens int64 [2 pairs, length].
+
+    start, end int64 [2 pairs]: the continuation is tokens[start:end]. skill uint8 [pairs].
+    """
+
+    tokens: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    skill: np.ndarray
+
+
+def evaluation_batches(
+    shards: Shards, context_length: int, *, documents: int, rows: int
+) -> list[EvaluationBatch]:
+    """The first `documents` validation documents, each scored whole, in rows padded with unscored <|endoftext|>.
+
+    A row holds one document or part of one: a longer document continues in further rows. Its closing
+    <|endoftext|> is scored too, and stands for 0 bytes.
+    """
+    spans = _spans(shards, context_length, documents)
+    chunks = [spans[i : i + rows] for i in range(0, len(spans), rows)]
+    return [_evaluation_batch(shards, chunk, rows, context_length) for chunk in chunks]
+
+
+def _spans(shards: Shards, context_length: int, documents: int) -> list[tuple[int, int, int, int]]:
+    """Per row: its document, and its first, its last scored and its last exact token in the validation stream."""
+    starts = shards.validation_documents[:documents].tolist()
+    ends = [*shards.validation_documents[1 : documents + 1].tolist(), len(shards.validation_stream) - 1]
+    spans = []
+    for document, (start, end) in enumerate(zip(starts, ends, strict=False)):
+        for first in range(start, end, context_length):
+            last = min(first + context_length, end)
+            exact = _last_word_end(shards, first, last) if first == start else first
+            spans.append((document, first, last, exact))
+    return spans
+
+
+def _last_word_end(shards: Shards, first: int, last: int) -> int:
+    """The last token after `first` that ends a word and has another after it; `first` if there is none."""
+    if not shards.skills:
+        return first
+    known = np.flatnonzero(~np.isnan(shards.validation_floor[first + 1 : last]))
+    return first + 1 + int(known[-1]) if len(known) else first
+
+
+def _evaluation_batch(
+    shards: Shards, spans: list[tuple[int, int, int, int]], rows: int, context_length: int
+) -> EvaluationBatch:
+    tokens = np.full((rows, context_length + 1), END_OF_TEXT_ID, dtype=np.int64)
+    scored = np.zeros((rows, context_length), dtype=bool)
+    skill = np.full(tokens.shape, NO_SKILL, dtype=np.uint8)
+    floor = np.full(tokens.shape, np.nan)
+    language = np.full(rows, -1)
+    for row, (document, first, last, exact) in enumerate(spans):
+        tokens[row, : last - first + 1] = shards.validation_stream[first : last + 1]
+        scored[row, : last - first] = True
+        language[row] = shards.validation_language[document]
+        if exact > first:
+            skill[row, 1 : exact - first + 1] = shards.validation_skill[first + 1 : exact + 1]
+            floor[row, 1 : exact - first + 1] = shards.validation_floor[first + 1 : exact + 1]
+    sizes = shards.token_bytes[tokens]
+    return EvaluationBatch(
+        tokens,
+        scored,
+        (sizes[:, 1:] * scored).sum(axis=1),
+        language,
+        skill,
+        floor,
+        exact_bytes=int(sizes[skill != NO_SKILL].sum()),
+    )
+
+
+def choice_batches(
+    shards: Shards, context_length: int, *, choices: int, documents: int, rows: int
+) -> list[ChoiceBatch]:
+    """At most `choices` forced choices of each skill, spread over the first `documents` validation documents.
+
+    Those whose story, up to the end of the choice, fits a row; short rows together.
+    """
+    if not shards.skills or not choices:
+        return []
+    picked: list[tuple[int, int, int, np.ndarray, np.ndarray]] = []
+    for skill in range(len(shards.skills)):
+        fitting = [
+            (length, start, skill, truth, other)
+            for start, length, truth, other in _choices_of(shards, skill, documents)
+            if length <= context_length
+        ]
+        every = max(1.0, len(fitting) / choices)
+        picked += [fitting[int(i * every)] for i in range(min(choices, len(fitting)))]
+    picked.sort(key=lambda choice: choice[0])
+    pairs = max(1, rows // 2)
+    return [_choice_batch(picked[i : i + pairs], context_length) for i in range(0, len(picked), pairs)]
+
+
+def _choices_of(
+    shards: Shards, skill: int, documents: int
+) -> list[tuple[int, int, np.ndarray, np.ndarray]]:
+    """(where the continuation starts in its row, row length, row with the truth, row with the other)."""
+    document = np.searchsorted(shards.validation_documents, shards.choices[:, 0], side="right") - 1
+    wanted = (shards.choices[:, 1] == skill) & (document < documents)
+    starts = shards.validation_documents[document[wanted]].tolist()
+    found = []
+    for first, (position, _, true_length, offset, length) in zip(
+        starts, shards.choices[wanted].tolist(), strict=True
+    ):
+        truth = shards.validation_stream[first : position + true_length]
+        other = np.concatenate((truth[: position - first], shards.choice_tokens[offset : offset + length]))
+        found.append((position - first, max(len(truth), len(other)), truth, other))
+    return found
+
+
+def _choice_batch(
+    picked: list[tuple[int, int, int, np.ndarray, np.ndarray]], context_length: int
+) -> ChoiceBatch:
+    length = min(context_length, math.ceil(max(longest for longest, *_ in picked) / PADDED_TO) * PADDED_TO)
+    sequences = [sequence for *_, truth, other in picked for sequence in (truth, other)]
+    tokens = np.full((len(sequences), length), END_OF_TEXT_ID, dtype=np.int64)
+    for row, sequence in enumerate(sequences):
+        tokens[row, : len(sequence)] = sequence
+    return ChoiceBatch(
+        tokens,
+        start=np.array([start for _, start, *_ in picked]).repeat(2),
+        end=np.array([len(sequence) for sequence in sequences]),
+        skill=np.array([skill for _, _, skill, *_ in picked], dtype=np.uint8),
+    )

@@ -1,0 +1,61 @@
+"""What do a run's numbers depend on beside its configuration? Code, versions and hardware, as the manifest states them."""
+
+import hashlib
+import os
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@cache
+def provenance(device: str) -> dict[str, Any]:
+    """What a run's numbers depend on beside its config: code, versions and hardware."""
+    import torch
+
+    root = Path(__file__).resolve().parents[1]
+    return {
+        "commit": _git(root, "rev-parse", "HEAD"),
+        "clean": _git(root, "status", "--porcelain", "--", "lab", "conf") == "",
+        "source_hash": source_hash(),
+        "python": platform.python_version(),
+        "torch": torch.__version__.partition("+")[0],
+        "device_kind": device,
+        "device": torch.cuda.get_device_name() if device == "cuda" else _cpu(),
+        "cores": os.cpu_count(),
+    }
+
+
+@cache
+def source_hash() -> str:
+    """SHA-256 of the code that a run's numbers come from."""
+    folder = Path(__file__).parent
+    files = [
+        folder / "config.py",
+        *sorted((folder / "model").glob("*.py")),
+        *sorted((folder / "train").glob("*.py")),
+        folder / "data/shards.py",
+    ]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )

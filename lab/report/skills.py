@@ -1,0 +1,94 @@
+"""Which skill does a design buy, and when is it learnt? The excess over the known floor, split by what a word tests.
+
+Only runs on generated stories know it. Units: bits a word of the skill; a perfect model has an excess of 0.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from lab.evidence import Evidence
+
+Look = dict[str, Any]
+
+
+def known(summary: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """Skill -> {words, floor, excess, accuracy} of a finished run; empty where the corpus has no floor."""
+    return dict((summary or {}).get("skills") or {})
+
+
+def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
+    """Excess of each skill and forced-choice accuracy, a row a skill, a marker an arm (mean over seeds); None without skills."""
+    from matplotlib.figure import Figure
+
+    tables = {
+        arm.label: [known(arm.records[seed]["summary"]) for seed in arm.values] for arm in evidence.arms
+    }
+    tables = {label: found for label, found in tables.items() if found and all(found)}
+    if not tables:
+        return None
+    names = _hardest_first(next(iter(tables.values())))
+    figure = Figure(figsize=(10, 0.9 + 0.42 * len(names)))
+    excess, accuracy = figure.subplots(1, 2, sharey=True)
+    for key, axes in (("excess", excess), ("accuracy", accuracy)):
+        for number, (label, found) in enumerate(tables.items()):
+            shift = 0.5 * ((number + 0.5) / len(tables) - 0.5)
+            points = [(name, [t[name][key] for t in found if name in t]) for name in names]
+            kept = [(i, statistics.fmean(v)) for i, (_, v) in enumerate(points) if v and None not in v]
+            look = {**looks[label], "linestyle": ""}
+            axes.plot([v for _, v in kept], [i + shift for i, _ in kept], markersize=4.5, label=label, **look)
+    excess.set(title="Excess over the floor (0 is perfect)", xlabel="bits a word of the skill")
+    excess.set_yticks(range(len(names)), names)
+    excess.invert_yaxis()
+    excess.set_xlim(left=0)
+    accuracy.axvline(0.5, color="#767676", linewidth=1)
+    accuracy.set(title="Forced choice (line: chance)", xlabel="share right")
+    accuracy.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+    return figure
+
+
+def learning(runs: dict[str, dict[str, Any]], lines: dict[str, dict[str, float]]) -> Figure:
+    """Excess of each skill on tokens, a panel a skill, a line a run; `lines`: label -> skill -> bits a word, drawn dashed.
+
+    runs: label -> record. Raises ValueError for a run without skills.
+    """
+    from matplotlib.figure import Figure
+
+    from lab.report.figures import COLOURS, GREY, tokens_text
+
+    for label, record in runs.items():
+        if not known(record["summary"]):
+            raise ValueError(f"{label}: has no skills")
+    names = _hardest_first([known(record["summary"]) for record in runs.values()])
+    figure = Figure(figsize=(9.5, 7.2))
+    panels = figure.subplots(3, -(-len(names) // 3), sharex=True).flat
+    for name, axes in zip(names, panels, strict=False):
+        for number, (label, record) in enumerate(runs.items()):
+            summary = record["summary"]
+            scale = summary["val/exact_bytes"] / summary["skills"][name]["words"]
+            points = [(t, v * scale) for t, v in record["curves"]["excess"][name] if v is not None]
+            axes.plot(*zip(*points, strict=True), color=COLOURS[number], marker=".", label=label)
+        for label, of_skill in lines.items():
+            axes.axhline(of_skill[name], color=GREY, linestyle=(0, (4, 3)), linewidth=1, label=label)
+        axes.set_title(name)
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(tokens_text)
+        axes.xaxis.set_minor_formatter("")
+    for axes in panels:
+        axes.set_visible(False)
+    figure.axes[0].legend(fontsize=8, frameon=False)
+    figure.supxlabel("tokens", fontsize=9)
+    figure.supylabel("excess over the floor, bits a word of the skill", fontsize=9)
+    return figure
+
+
+def _hardest_first(tables: Sequence[dict[str, dict[str, Any]]]) -> list[str]:
+    """The skills that every table has, by their mean excess."""
+    shared = set.intersection(*(set(table) for table in tables))
+    return sorted(shared, key=lambda name: (-statistics.fmean(t[name]["excess"] for t in tables), name))
