@@ -126,7 +126,7 @@ def chosen_arms(ablation: Ablation, extra: Sequence[str]) -> dict[str, Arm]:
 
 
 def compose_arms(
-    name: str, ablation: Ablation, arms: dict[str, Arm], overrides: Sequence[str]
+    name: str, ablation: Ablation, arms: dict[str, Arm], overrides: Sequence[str], *, elsewhere: bool = False
 ) -> dict[str, Config]:
     """One `Config` an arm. Raises ConfigError with the problems of all arms, each once."""
     configs, problems = {}, []
@@ -145,7 +145,8 @@ def compose_arms(
         layered = [Override(text, source) for text in ablation.common]
         layered += [Override(text, f"{source}, arm {arm_name}") for text in arm.overrides]
         try:
-            configs[arm_name] = compose([*layered, *(Override(text) for text in overrides)])
+            layered += [Override(text) for text in overrides]
+            configs[arm_name] = compose(layered, elsewhere=elsewhere)
         except ConfigError as error:
             problems += [p for p in error.problems if p not in problems]
     if problems:

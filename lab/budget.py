@@ -40,6 +40,7 @@ class Corpus:
     fingerprint: str
     bytes_per_token: float
     train_tokens: int
+    tokenizer_hash: str
 
 
 def counts(run: RunConfig) -> Counts:

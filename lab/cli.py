@@ -161,6 +161,12 @@ def _publish_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _skills_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="finished runs on stories: RUN or LABEL=RUN")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="write the learning curves to this PNG")
+    _json(parser)
+
+
 def _completion_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "words"))
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
@@ -335,9 +341,19 @@ def baselines(options: argparse.Namespace, overrides: list[str]) -> int:
         folder, _ = prepared(config, cache=CACHE, progress=show)
     rows = [
         {"id": f"{n['order']}-gram", "state": "measured", **n}
-        for n in ngram.baselines(folder, documents=config.evaluation.documents)
+        for n in ngram.baselines(
+            folder, documents=config.evaluation.documents, context_length=config.size.context_length
+        )
     ]
     listing.show(rows, as_json=options.json, columns=("id", "bpb", "nats_per_token"))
+    return 0
+
+
+def skills(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.skills import compare
+
+    columns, rows = compare(options.runs, _store(), cache=CACHE, figure=options.figure)
+    listing.show(rows, as_json=options.json, columns=columns)
     return 0
 
 
@@ -378,6 +394,7 @@ COMMANDS: dict[str, Any] = {
     ),
     "axes": (axes, "list the design axes, their variants and sources", _json),
     "baselines": (baselines, "score n-gram tables on a corpus", _override_arguments),
+    "skills": (skills, "compare runs skill by skill with the floor and the best n-gram", _skills_arguments),
     "sync": (sync, "send to W&B what it is missing", _override_arguments),
     "completion": (
         completion,

@@ -83,8 +83,11 @@ def has_gpu() -> bool:
     return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
 
 
-def compose(overrides: Sequence[Override]) -> Config:
-    """The `Config` of the baseline with `overrides`. Raises ConfigError naming every problem."""
+def compose(overrides: Sequence[Override], *, elsewhere: bool = False) -> Config:
+    """The `Config` of the baseline with `overrides`. Raises ConfigError naming every problem.
+
+    elsewhere: for another machine, which may have a device that this one lacks.
+    """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.errors import HydraException
@@ -109,7 +112,7 @@ def compose(overrides: Sequence[Override]) -> Config:
     for key, sentence in problems_of(config) if config else ():
         value = show(lookup(config, key))
         problems.append(f"{key} = {value} ({sources.get(key, _file_of(key))}): {sentence}")
-    if config and config.engine.device == "cuda" and not has_gpu():
+    if config and config.engine.device == "cuda" and not elsewhere and not has_gpu():
         problems.append(f"engine.device = cuda ({sources.get('engine.device')}): no such device. Found: cpu.")
     if problems:
         raise ConfigError(problems)

@@ -22,6 +22,7 @@ def confounds(plan: dict[str, Any], evidence: Evidence) -> list[str]:
         *_seeds(plan),
         *_machines(evidence),
         *_ended_badly(evidence),
+        *_warned(evidence),
         *_excluded(evidence),
         *plan["notes"],
     ]
@@ -123,6 +124,16 @@ def _ended_badly(evidence: Evidence) -> list[str]:
             states = ", ".join(f"seed {seed} {state}" for seed, state in sorted(arm.missing.items()))
             found.append(f"{arm.label} is incomplete ({states}); claims that rest on it stay open.")
     return found
+
+
+def _warned(evidence: Evidence) -> list[str]:
+    """What finished runs say is wrong with their own numbers, such as an excess below the floor."""
+    return [
+        f"{arm.label}, seed {seed}: {record['summary']['warning']}."
+        for arm in evidence.arms
+        for seed, record in arm.records.items()
+        if (record["summary"] or {}).get("warning")
+    ]
 
 
 def _excluded(evidence: Evidence) -> list[str]:

@@ -37,7 +37,8 @@ def _excess(evaluations: list[dict[str, Any]]) -> dict[str, list[list[float | No
     names = [key for key in (evaluations[-1] if evaluations else ()) if key.startswith(EXCESS)]
     points = _thinned(evaluations, RECORD_EVALUATIONS)
     return {
-        name.removeprefix(EXCESS): [[e["tokens"], _short(e.get(name))] for e in points] for name in sorted(names)
+        name.removeprefix(EXCESS): [[e["tokens"], _short(e.get(name))] for e in points]
+        for name in sorted(names)
     }
 
 

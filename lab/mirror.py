@@ -1,14 +1,15 @@
-"""One run of the store, shown at W&B: which rows it has, what was sent, and where to go on.
+"""One run of the store, shown at a dashboard: which rows it has, what was sent, and where to go on.
 
-One W&B row is one training step: evaluation, diagnostics and spikes of the step are columns of its row, and
-the x-axis is `tokens`. A spike shows as `spike/<signal>` = its score in standard deviations, with the number
-of spikes so far in `spike/<signal>/count`. summary.json shows as `final/<key>` in the W&B summary.
+A row is one training step: evaluation, diagnostics, spikes and text samples of the step are columns of its row. A spike
+shows as `spike/<signal>` = its score in standard deviations, with the number of spikes so far in
+`spike/<signal>/count`. The last row of a run that has ended also holds `layers`, the picture of its layers.
 
-    <mirror>/wandb/           the client's folders; `wandb leet <mirror>/wandb` shows them without an account
-             mirrored.json    what W&B has of each run, see `Journal`
+    <mirror>/mirrored.json    what the dashboard has of each run, see `Journal`
+             ...              the client's own files, see lab/board
 """
 
 import json
+import logging
 import os
 import shutil
 from collections import Counter
@@ -17,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from lab.board import Card, layers, open_run
 from lab.runs import RunStore, dumps, write_atomic
 
-INIT_SECONDS = 20.0  # how long W&B may take to accept a run
-UPLOAD_SECONDS = 60.0  # how long W&B may take to receive the rest of a run when it ends
-SUCCESSFUL_ENDS = ("finished", "pruned")
+log = logging.getLogger(__name__)
 
 
 class MetricsTail:
@@ -34,10 +34,10 @@ class MetricsTail:
 
     def _forget(self) -> None:
         self._torn, self._step = b"", 0
-        self._row: dict[str, float] = {}
+        self._row: dict[str, Any] = {}
         self._spikes: Counter[str] = Counter()
 
-    def rows(self, *, ended: bool) -> Iterator[tuple[int, dict[str, float]]]:
+    def rows(self, *, ended: bool) -> Iterator[tuple[int, dict[str, Any]]]:
         """(step, row) of each step completed since the last call; all over again once the file is replaced.
 
         A step is complete once another step's line follows or, with `ended`, where the file ends.
@@ -67,19 +67,22 @@ class MetricsTail:
         *whole, self._torn = (self._torn + self._file.read()).split(b"\n")
         yield from map(json.loads, whole)
 
-    def _columns(self, line: dict[str, Any]) -> dict[str, float]:
+    def _columns(self, line: dict[str, Any]) -> dict[str, Any]:
         if line["kind"] == "spike":
             name = f"spike/{line['signal']}"
             self._spikes[name] += 1
             line = {"tokens": line["tokens"], name: line["score"], f"{name}/count": self._spikes[name]}
+        if line["kind"] == "sample":
+            sample = {key: line[key] for key in ("tokens", "prompt", "text")}
+            return {"tokens": line["tokens"], "samples": [*self._row.get("samples", []), sample]}
         return {k: v for k, v in line.items() if k not in ("kind", "step") and v is not None}
 
 
 class Journal:
-    """What W&B has for certain of each run, {run_id: {"offline" | "online": entry}}.
+    """What a dashboard has for certain of each run, {run_id: {mode: entry}}.
 
     An entry has `step`, the last one in a closed segment; `state`, the end state mirrored, or null; and
-    `segment`, the client's folder that is open or was left open by a killed follower, or null.
+    `segment`, the client's file or folder that is open or was left open by a killed follower, or null.
     """
 
     def __init__(self, path: Path):
@@ -98,10 +101,11 @@ class Journal:
 
 @dataclass(frozen=True)
 class Mirror:
-    """A run store and where its runs are mirrored to."""
+    """A run store, and the dashboard and folder that its runs are mirrored to."""
 
     store: RunStore
     folder: Path
+    board: str
     project: str
     journal: Journal
 
@@ -111,88 +115,81 @@ class Mirror:
         return self.store.read(run_id, "summary.json")
 
     def is_due(self, run_id: str, mode: str) -> bool:
-        """Whether the run has anything that W&B may lack."""
+        """Whether the run has anything that the dashboard may lack."""
         summary = self.summary(run_id)
         if summary is None:
             return (self.store.folder(run_id) / "metrics.jsonl").exists()
         return bool(summary["state"] != self.journal.entry(run_id, mode)["state"])
 
+    def card(self, run_id: str) -> Card:
+        manifest, config = self.store.read(run_id, "manifest.json"), self.store.read(run_id, "config.json")
+        config["data"] |= {
+            "path": None,
+            "validation_path": None,
+        }  # a dashboard learns no path of this machine
+        provenance = {key: manifest[key] for key in ("numerics", "provenance")}
+        return Card(
+            run_id,
+            self.project,
+            group=manifest["group"],
+            job_type=manifest["job_type"],
+            seed=config["seed"],
+            tags=manifest["tags"],
+            config={**config, **manifest["counts"], **provenance},
+        )
+
 
 class RunMirror:
-    """One run of the store, open at W&B under the same id. What the client raises reaches the caller."""
+    """One run of the store, open at a dashboard. What the client raises reaches the caller."""
 
     def __init__(self, mirror: Mirror, run_id: str, *, mode: str):
         self._mirror, self._run_id = mirror, run_id
         self._entry = mirror.journal.entry(run_id, mode)
-        if mode == "offline" and self._entry["segment"]:
-            # A killed client loses the rows it had not written yet, so its segment is made afresh.
-            shutil.rmtree(mirror.folder / "wandb" / self._entry["segment"], ignore_errors=True)
-        self._run = _open(mirror, run_id, mode=mode)
-        # Online only the server knows what has arrived.
-        self._step = self._run.starting_step - 1 if mode == "online" else self._entry["step"]
-        self._entry |= {"state": None, "segment": Path(self._run.dir).parent.name}
+        if self._entry["segment"]:
+            _remove(mirror.folder / self._entry["segment"])
+        self._card = mirror.card(run_id)
+        self._board = open_run(mirror.board, self._card, folder=mirror.folder, mode=mode)
+        next_step = self._board.next_step
+        self._step = self._entry["step"] if next_step is None else next_step - 1
+        self._entry |= {"state": None, "segment": self._board.segment}
         mirror.journal.save()
         self._tail = MetricsTail(mirror.store.folder(run_id) / "metrics.jsonl")
         self.sent = 0
 
     def advance(self) -> bool:
-        """Log the steps completed since the last call; True when it has ended and is closed at W&B too."""
+        """Log the steps completed since the last call; True when it has ended and is closed at the dashboard too."""
         summary = self._mirror.summary(self._run_id)  # read first: when it is there, every line is
-        for step, row in self._tail.rows(ended=summary is not None):
-            if step > self._step:
-                self._run.log(row, step=step)
-                self._step = step
-                self.sent += 1
+        rows = [(s, row) for s, row in self._tail.rows(ended=summary is not None) if s > self._step]
+        if summary is not None and rows:
+            rows[-1][1].update(self._picture())
+        for step, row in rows:
+            self._board.log(row, step=step)
+            self._step = step
+            self.sent += 1
         if summary is None:
             return False
-        self._run.summary.update({f"final/{k}": v for k, v in summary.items() if v is not None})
-        self.close(state=summary["state"])
+        self.close(summary)
         return True
 
-    def close(self, *, state: str | None = None) -> None:
-        """Hand over the rest and note it as mirrored; without an end `state` the run may go on later."""
+    def close(self, summary: dict[str, Any] | None = None) -> None:
+        """Hand over the rest and note it as mirrored; without a `summary` the run may go on later."""
         self._tail.close()
-        self._run.finish(exit_code=0 if state in SUCCESSFUL_ENDS else 1)
+        self._board.close(summary)
+        state = summary["state"] if summary else None
         self._entry |= {"step": self._step, "state": state, "segment": None}
         self._mirror.journal.save()
 
+    def _picture(self) -> dict[str, bytes]:
+        try:
+            picture = layers.draw(self._mirror.store.metrics(self._run_id), title=self._card.name)
+        except Exception as error:  # no reason to lose the run
+            log.warning("no picture of the layers of run %s: %r", self._run_id, error)
+            return {}
+        return {"layers": picture} if picture else {}
 
-def _open(mirror: Mirror, run_id: str, *, mode: str) -> Any:
-    import wandb
 
-    manifest, config = mirror.store.read(run_id, "manifest.json"), mirror.store.read(run_id, "config.json")
-    config["data"] |= {"path": None, "validation_path": None}  # W&B learns no path of this machine
-    provenance = {key: manifest[key] for key in ("numerics", "provenance")}
-    settings = wandb.Settings(
-        console="off",
-        disable_code=True,
-        disable_git=True,
-        host="",
-        x_disable_meta=True,  # it holds the command line
-        x_disable_machine_info=True,
-        x_disable_stats=True,
-        x_save_requirements=False,
-        silent=True,
-        init_timeout=INIT_SECONDS,
-        finish_timeout=UPLOAD_SECONDS,
-        finish_timeout_raises=True,
-    )
-    run = wandb.init(
-        id=run_id,
-        project=mirror.project,
-        group=manifest["group"],
-        job_type=manifest["job_type"],
-        tags=manifest["tags"],
-        name=f"{manifest['job_type']}-seed{config['seed']}",
-        config={**config, **manifest["counts"], **provenance},
-        dir=mirror.folder,
-        mode=mode,  # type: ignore[arg-type]
-        resume="allow",
-        reinit="create_new",
-        settings=settings,
-    )
-    run.define_metric("tokens")
-    run.define_metric("*", step_metric="tokens")
-    for name in ("val/bpb", "val/loss"):
-        run.define_metric(name, step_metric="tokens", summary="min")
-    return run
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab import branch
 from lab.ablation import X_VALUES, Ablation, Arm, Match, chosen_arms, compose_arms, load
 from lab.compose import Override, compose, has_gpu
 from lab.config import Config, ConfigError, RunConfig
+from lab.runs import RunStore, run_id
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class PlannedArm:
     mismatch: float
     shards: Path
     corpus: Any
+    parent: dict[str, Any] | None
 
     @property
     def tokens(self) -> int:
@@ -50,16 +53,29 @@ class Plan:
 def make(
     name: str, overrides: Sequence[str], *, results: Path, cache: Path,
     seeds: int | None = None, extra_arms: Sequence[str] = (), hold: str | None = None,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Callable[[str, float], None] | None = None, elsewhere: bool = False,
 ) -> Plan:  # fmt: skip
-    """The plan of an ablation with the user's overrides. Raises ConfigError with every problem before anything is prepared."""
+    """The plan of an ablation with the user's overrides. Raises ConfigError with every problem before anything is prepared.
+
+    elsewhere: the plan is for another machine, which may have a device that this one lacks.
+    """
     ablation = load(name)
     arms = chosen_arms(ablation, extra_arms)
-    configs = compose_arms(name, ablation, arms, overrides)
+    configs = compose_arms(name, ablation, arms, overrides, elsewhere=elsewhere)
     how = ablation.match if hold is None else Match(hold, "none", ablation.match.tolerance)
-    planned = _resolve(arms, configs, baseline=ablation.baseline, how=how, cache=cache, progress=progress)
+    store = RunStore(results / "runs")
+    given = any(text.startswith("init_from=") for text in overrides)
+    planned = _resolve(
+        arms, configs, baseline=ablation.baseline, how=how, cache=cache, store=store, progress=progress,
+        source="command line" if given else f"ablations/{name}.yaml",
+    )  # fmt: skip
     planned, merged = _distinct(planned, ablation.baseline)
     baseline = next(item for item in planned if item.name == ablation.baseline)
+    if baseline.parent:  # where "last" or the beginning of an id may mean another checkpoint one day
+        overrides = [
+            f"init_from={baseline.run.init_from}" if text.startswith("init_from=") else text
+            for text in overrides
+        ]
     first, paired_seeds = baseline.config, list(range(seeds or ablation.seeds))
     device, setting = device_kind(first), _setting(baseline, overrides, hold)
     jobs: dict[str, dict[str, Any]] = {}
@@ -78,7 +94,7 @@ def make(
         "flags": [*(f"--with {name}" for name in extra_arms), *([f"--match {hold}"] if hold else [])],
         "seeds": paired_seeds, "match": {"what": how.hold, "solve": how.solve, "tolerance": how.tolerance},
         "x": {"key": ablation.axis.key, "label": ablation.axis.label, "numeric": ablation.axis.numeric},
-        "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_repeats(planned)],
+        "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_branches(planned), *_repeats(planned)],
         "reference_lines": _reference_lines(baseline),
     }  # fmt: skip
     return Plan(record, results / "sweeps" / name / setting, jobs, first.engine, first.tracker)
@@ -111,11 +127,35 @@ def _distinct(planned: Sequence[PlannedArm], baseline: str) -> tuple[list[Planne
 
 def _repeats(planned: Sequence[PlannedArm]) -> list[str]:
     """A note where the budget needs the training text more than once."""
-    epochs = [item.tokens / item.corpus.train_tokens for item in planned]
+    epochs = [(item.tokens + _read_before(item)) / item.corpus.train_tokens for item in planned]
     if max(epochs) <= 1:
         return []
     return [
         f"Training passes over the text {min(epochs):.1f} to {max(epochs):.1f} times; repeated text is worth less than new."
+    ]
+
+
+def _read_before(item: PlannedArm) -> int:
+    """Tokens of the arm's data that its parents were trained on."""
+    read = item.parent["read"] if item.parent else []
+    return sum(
+        length * rows
+        for _, length, rows in (e["rows"] for e in read if e["data"] == item.run.data_fingerprint)
+    )
+
+
+def _branches(planned: Sequence[PlannedArm]) -> list[str]:
+    """A note for each checkpoint that arms start from."""
+    arms: dict[str, list[PlannedArm]] = {}
+    for item in planned:
+        if item.parent:
+            arms.setdefault(f"{item.parent['run_id']}@{item.parent['step']}", []).append(item)
+    return [
+        f"{'Every arm starts' if len(of) == len(planned) else 'Starting'} from checkpoint {name}, after "
+        f"{of[0].parent['tokens']:,} tokens"  # type: ignore[index]
+        + ("." if len(of) == len(planned) else f": {', '.join(item.name for item in of)}.")
+        + " Budgets count from there; seeds differ in what follows alone."
+        for name, of in arms.items()
     ]
 
 
@@ -126,15 +166,14 @@ def device_kind(config: Config) -> str:
 
 def job_of(item: PlannedArm, *, seed: int, results: Path, group: str, tags: list[str]) -> dict[str, Any]:
     """All that a worker needs to train one run, as plain values (see lab/train/worker.py)."""
-    from lab.runs import run_id
-
     run, device = dataclasses.replace(item.run, seed=seed), device_kind(item.config)
     return {
         "config": dataclasses.asdict(run), "run_id": run_id(run), "store": str(results / "runs"),
         "shards": str(item.shards), "device": device, "threads": 1 if device == "cpu" else 4,
-        "checkpoint_seconds": item.config.engine.checkpoint_seconds,
+        "checkpoint_seconds": item.config.engine.checkpoint_seconds, "keep_every": item.config.engine.keep_every,
         "manifest": {
             "group": group, "job_type": item.name, "tags": tags, "counts": dataclasses.asdict(item.counts),
+            "tokenizer_hash": item.corpus.tokenizer_hash, **({"parent": item.parent} if item.parent else {}),
         },
     }  # fmt: skip
 
@@ -149,12 +188,14 @@ def prepared(
 
     folder = prepare(config.data, config.vocab, cache=cache, progress=progress)
     shards = Shards.open(folder)
-    return folder, Corpus(shards.fingerprint, shards.bytes_per_token, shards.train_tokens)
+    return folder, Corpus(
+        shards.fingerprint, shards.bytes_per_token, shards.train_tokens, shards.tokenizer_hash
+    )
 
 
 def _resolve(
-    arms: dict[str, Arm], configs: dict[str, Config], *, baseline: str, how: Match, cache: Path,
-    progress: Callable[[str, float], None] | None,
+    arms: dict[str, Arm], configs: dict[str, Config], *, baseline: str, how: Match, cache: Path, store: RunStore,
+    source: str, progress: Callable[[str, float], None] | None,
 ) -> list[PlannedArm]:  # fmt: skip
     """Every arm resolved and matched to the baseline. Raises ConfigError with the problems of all arms."""
     from lab import budget
@@ -168,7 +209,8 @@ def _resolve(
         corpora[name] = once[key]
     first = budget.resolve(configs[baseline], corpora[baseline][1])
     target = 0 if how.hold == "none" else int(getattr(budget.counts(first), how.hold))
-    planned, problems = [], []
+    planned = []
+    problems: dict[str, list[str]] = {}
     for name, arm in arms.items():
         config, (folder, corpus) = configs[name], corpora[name]
         try:
@@ -176,19 +218,25 @@ def _resolve(
             if how.hold != "none" and name != baseline:
                 matched = budget.match(config, run, hold=how.hold, target=target, solve=how.solve)
                 run = budget.resolve(config, corpus, shape_=matched)
+            run, parent = branch.resolve(run, store, tokenizer_hash=corpus.tokenizer_hash, source=source)
         except ConfigError as error:
-            problems += [f"arm {name}: {p}" for p in error.problems]
+            for problem in error.problems:
+                problems.setdefault(problem, []).append(name)
             continue
         counted = budget.counts(run)
         mismatch = getattr(counted, how.hold) / target - 1 if target else 0.0
         if abs(mismatch) > how.tolerance:
-            problems.append(
-                f"arm {name}: {how.hold} differ from the baseline's by {mismatch:+.1%} (limit {how.tolerance:.0%}). "
+            problem = (
+                f"{how.hold} differ from the baseline's by {mismatch:+.1%} (limit {how.tolerance:.0%}). "
                 "Choose another match.solve, raise match.tolerance, or run with --match none."
             )
-        planned.append(PlannedArm(name, arm, config, run, counted, mismatch, folder, corpus))
+            problems.setdefault(problem, []).append(name)
+        planned.append(PlannedArm(name, arm, config, run, counted, mismatch, folder, corpus, parent))
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(
+            problem if len(names) == len(arms) else f"arm {', '.join(names)}: {problem}"
+            for problem, names in problems.items()
+        )
     return planned
 
 
@@ -207,7 +255,11 @@ def _reference_lines(baseline: PlannedArm) -> list[dict[str, Any]]:
     """The bigram and the best n-gram table on the baseline's shards: what a model must beat to have done more than count."""
     from lab.data.ngram import baselines
 
-    lines = baselines(baseline.shards, documents=baseline.config.evaluation.documents)
+    lines = baselines(
+        baseline.shards,
+        documents=baseline.config.evaluation.documents,
+        context_length=baseline.run.shape.context_length,
+    )
     best = min(lines, key=lambda line: line["bpb"], default=None)
     return [
         {"label": f"{n['order']}-gram, Witten-Bell", "bpb": n["bpb"]}
@@ -222,6 +274,7 @@ def make_single(
     results: Path,
     cache: Path,
     progress: Callable[[str, float], None] | None = None,
+    elsewhere: bool = False,
 ) -> Plan:
     """The plan of `lab train`: one run for each point of overrides. Raises ConfigError with the problems of all points."""
     from lab import budget
@@ -229,22 +282,30 @@ def make_single(
     configs, problems = [], []
     for point in points:
         try:
-            configs.append(compose([Override(text) for text in point]))
+            configs.append(compose([Override(text) for text in point], elsewhere=elsewhere))
         except ConfigError as error:
             problems += [p for p in error.problems if p not in problems]
     if problems:
         raise ConfigError(problems)
-    jobs: dict[str, dict[str, Any]] = {}
+    store, jobs = RunStore(results / "runs"), dict[str, dict[str, Any]]()
     shared = {text for text in points[0] if all(text in point for point in points)}
     for config, point in zip(configs, points, strict=True):
         name = " ".join(t for t in point if t not in shared and not t.startswith("seed=")) or "run"
         folder, corpus = prepared(config, cache=cache, progress=progress)
-        run = budget.resolve(config, corpus)
         arm = Arm(family="", label=name, overrides=list(point))
-        item = PlannedArm(name, arm, config, run, budget.counts(run), 0.0, folder, corpus)
+        try:
+            run = budget.resolve(config, corpus)
+            hash_ = corpus.tokenizer_hash
+            run, parent = branch.resolve(run, store, tokenizer_hash=hash_, source="command line")
+        except ConfigError as error:
+            problems += [p for p in error.problems if p not in problems]
+            continue
+        item = PlannedArm(name, arm, config, run, budget.counts(run), 0.0, folder, corpus, parent)
         tags = [config.size.name, config.data.name]
         job = job_of(item, seed=config.seed, results=results, group="train", tags=tags)
         jobs[job["run_id"]] = job
+    if problems:
+        raise ConfigError(problems)
     sizes = "/".join(dict.fromkeys(f"{c.size.name}-{c.data.name}-{device_kind(c)}" for c in configs))
     record = {"ablation": "train", "setting": sizes, "device_kind": device_kind(configs[0])}
     return Plan(record, results / "sweeps" / "train", jobs, configs[0].engine, configs[0].tracker)

@@ -95,11 +95,7 @@ class RunStore:
 
     def ids(self) -> list[str]:
         return (
-            sorted(
-                p.name
-                for p in self.root.iterdir()
-                if p.name[0] != "." and (p / "config.json").exists()
-            )
+            sorted(p.name for p in self.root.iterdir() if p.name[0] != "." and (p / "config.json").exists())
             if self.root.exists()
             else []
         )

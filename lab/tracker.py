@@ -1,8 +1,9 @@
-"""How do the runs get to Weights & Biases without ever standing in the way of training?
+"""How do the runs get to a dashboard without ever standing in the way of training?
 
-The run store is the truth and W&B a mirror of it. A separate process, the follower, reads metrics.jsonl as
-it grows and logs it to W&B: online where there is a login, offline where there is none. Training never waits
-for it, and a client that hangs or crashes takes down only the follower; `sync` uploads later what is missing.
+The run store is the truth and the dashboard a mirror of it. A separate process, the follower, reads metrics.jsonl as
+it grows and logs it to W&B, online where there is a login and offline where there is none, or to another of lab/board.
+Training never waits for it, and a client that hangs or crashes takes down only the follower; `sync` sends later what
+is missing.
 
     <mirror>/follower.log     what the followers and the client had to say
              lock             held (flock) by the one process that writes to the mirror
@@ -12,7 +13,6 @@ for it, and a client that hangs or crashes takes down only the follower; `sync` 
 import contextlib
 import fcntl
 import logging
-import netrc
 import os
 import subprocess
 import sys
@@ -21,111 +21,72 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from lab.board import wandb
 from lab.config import ConfigError
-from lab.mirror import INIT_SECONDS, Journal, Mirror, RunMirror
+from lab.mirror import Journal, Mirror, RunMirror
 from lab.runs import RunStore
 
 POLL_SECONDS = 2.0
 ORPHAN_SECONDS = 60.0  # how long a follower may go on after its sweep is gone
-# Of the client's variables only who logs in where is passed on: the others can rename, join or redirect runs.
-LOGIN_VARIABLES = frozenset(
-    f"WANDB_{name}"
-    for name in "API_KEY BASE_URL ENTITY IDENTITY_TOKEN_FILE CREDENTIALS_FILE CONFIG_DIR CACHE_DIR DATA_DIR "
-    "HTTP_TIMEOUT INSECURE_DISABLE_SSL".split()
-)
+CLIENT_PREFIXES = ("WANDB_", "TRACKIO_")
 
 log = logging.getLogger(__name__)
 
 
-def resolve_mode(mode: str) -> str:
-    """The W&B mode of a sweep: "online", "offline" or "disabled".
-
-    `mode` is the configured one: auto, online or offline; the variable WANDB_MODE, where set, overrides it.
-    Raises ConfigError for an unknown mode, and for online where nobody is logged in.
-    """
-    key, wanted = "tracker.mode", mode
-    if os.environ.get("WANDB_MODE"):
-        key, wanted = "WANDB_MODE", os.environ["WANDB_MODE"]
-    if wanted == "auto":
-        return "online" if has_login() else "offline"
-    if wanted not in ("online", "offline", "disabled"):
-        raise ConfigError(f"{key} = {wanted}: not a W&B mode. Choose auto, online or offline.")
-    if wanted == "online" and not has_login():
-        raise ConfigError(
-            f"{key} = online: no W&B login. Set WANDB_API_KEY, run `wandb login` or go offline."
-        )
-    return wanted
-
-
-def has_login() -> bool:
-    """Whether the client will find a key for its server, in the environment or in ~/.netrc, and not ask."""
-    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
-        return True
-    server = urlsplit(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").netloc
-    path = os.environ.get("NETRC") or Path.home() / ".netrc"
-    try:
-        return netrc.netrc(path).authenticators(server) is not None
-    except (OSError, netrc.NetrcParseError):
-        return False
+def mode_of(board: str, mode: str) -> str:
+    """How a sweep mirrors: as W&B resolves its `mode`, or "local" for a dashboard in a folder."""
+    return wandb.resolve_mode(mode) if board == "wandb" else "local"
 
 
 def client_environment(mode: str) -> dict[str, str]:
-    """This process's environment less all that could name a W&B run and, offline, less the key."""
-    passed = LOGIN_VARIABLES - {"WANDB_API_KEY"} if mode == "offline" else LOGIN_VARIABLES
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB_") or k in passed}
+    """This process's environment less all that could name or send a run elsewhere and, but for online, less the key."""
+    passed = wandb.LOGIN_VARIABLES if mode == "online" else wandb.LOGIN_VARIABLES - {"WANDB_API_KEY"}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(CLIENT_PREFIXES) or k in passed}
     return {**environment, "WANDB_ERROR_REPORTING": "false"}
 
 
-def follow(
-    runs_folder: Path,
-    mirror_folder: Path,
-    *,
-    project: str,
-    mode: str,
-    run_ids: list[str],
-    stop: threading.Event,
-) -> None:
+def follow(mirror: Mirror, *, mode: str, run_ids: list[str], stop: threading.Event) -> None:
     """Mirror the runs in `run_ids`, which may grow meanwhile, until `stop` is set and all there is was sent.
 
-    The first failure online turns to offline for good; a run that fails offline is left out. Both are logged.
+    The first failure online turns to offline for good; a run that fails otherwise is left out. Both are logged.
     """
-    with _sole_writer(mirror_folder, wait=True):
+    open_runs: dict[str, RunMirror] = {}
+    left_out: set[str] = set()
+    last_pass = False
+    while not last_pass:
+        last_pass = stop.wait(POLL_SECONDS)
+        for run_id in [r for r in run_ids if r not in left_out]:
+            try:
+                if run_id not in open_runs and mirror.is_due(run_id, mode):
+                    open_runs[run_id] = RunMirror(mirror, run_id, mode=mode)
+                if run_id in open_runs and open_runs[run_id].advance():
+                    del open_runs[run_id]
+                elif run_id in open_runs and last_pass:
+                    open_runs.pop(run_id).close()
+            except Exception as error:
+                log.warning(
+                    "%s failed on run %s; `lab sync` can send it later: %r", mirror.board, run_id, error
+                )
+                open_runs.pop(run_id, None)
+                if mode != "online":
+                    left_out.add(run_id)
+                    continue
+                log.warning("W&B goes on offline")
+                mode, last_pass = "offline", False
+                open_runs.clear()
+                wandb.restart_client()
+                break
+
+
+@contextlib.contextmanager
+def _writing(
+    runs_folder: Path, mirror_folder: Path, board: str, project: str, *, wait: bool
+) -> Iterator[Mirror]:
+    """The mirror, held against other processes. Raises BlockingIOError if one has it and `wait` is false."""
+    with _sole_writer(mirror_folder, wait=wait):
         journal = Journal(mirror_folder / "mirrored.json")
-        mirror = Mirror(RunStore(runs_folder), mirror_folder, project, journal)
-        open_runs: dict[str, RunMirror] = {}
-        left_out: set[str] = set()
-        last_pass = False
-        while not last_pass:
-            last_pass = stop.wait(POLL_SECONDS)
-            for run_id in [r for r in run_ids if r not in left_out]:
-                try:
-                    if run_id not in open_runs and mirror.is_due(run_id, mode):
-                        open_runs[run_id] = RunMirror(mirror, run_id, mode=mode)
-                    if run_id in open_runs and open_runs[run_id].advance():
-                        del open_runs[run_id]
-                    elif run_id in open_runs and last_pass:
-                        open_runs.pop(run_id).close()
-                except Exception as error:
-                    log.warning("W&B failed on run %s, `lab sync` can upload it later: %r", run_id, error)
-                    open_runs.pop(run_id, None)
-                    if mode == "offline":
-                        left_out.add(run_id)
-                        continue
-                    log.warning("W&B goes on offline")
-                    mode, last_pass = "offline", False
-                    open_runs.clear()
-                    _restart_client()
-                    break
-
-
-def _restart_client() -> None:
-    """Make the client forget its runs: it refuses to open, even offline, an id that failed before."""
-    with contextlib.suppress(Exception):
-        import wandb
-
-        wandb.teardown(exit_code=1)
+        yield Mirror(RunStore(runs_folder), mirror_folder, board, project, journal)
 
 
 @contextlib.contextmanager
@@ -162,13 +123,13 @@ class Follower:
 
 
 def start(
-    runs_folder: Path, mirror_folder: Path, run_ids: Iterable[str], *, project: str, mode: str
+    runs_folder: Path, mirror_folder: Path, run_ids: Iterable[str], *, board: str, project: str, mode: str
 ) -> Follower | None:
-    """Start a follower for these runs and those announced later; None where W&B is disabled or can't start.
+    """Start a follower for these runs and those announced later; None where it is switched off or can't start.
 
-    The follower ends by itself when this process does. Raises ConfigError as `resolve_mode` does.
+    The follower ends by itself when this process does. Raises ConfigError as `wandb.resolve_mode` does.
     """
-    mode = resolve_mode(mode)
+    mode = mode_of(board, mode)
     if mode == "disabled":
         return None
     folders = [str(folder.resolve()) for folder in (runs_folder, mirror_folder)]
@@ -176,7 +137,7 @@ def start(
         mirror_folder.mkdir(parents=True, exist_ok=True)
         with open(mirror_folder / "follower.log", "ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "lab.tracker", *folders, project, mode],
+                [sys.executable, "-m", "lab.tracker", *folders, board, project, mode],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -186,7 +147,7 @@ def start(
                 start_new_session=True,  # Ctrl-C is for the sweep; the follower sees its pipe close
             )
     except OSError as error:
-        print(f"warning: no W&B for this sweep ({error}); `lab sync` can upload it later", file=sys.stderr)
+        print(f"warning: no {board} for this sweep ({error}); `lab sync` can send it later", file=sys.stderr)
         return None
     follower = Follower(process)
     follower.announce(run_ids)
@@ -194,8 +155,8 @@ def start(
 
 
 def main(arguments: list[str]) -> None:
-    """The follower process. Arguments: RUNS_FOLDER MIRROR_FOLDER PROJECT MODE; standard input: run ids."""
-    runs_folder, mirror_folder, project, mode = arguments
+    """The follower process. Arguments: RUNS_FOLDER MIRROR_FOLDER BOARD PROJECT MODE; standard input: run ids."""
+    runs_folder, mirror_folder, board, project, mode = arguments
     os.nice(10)  # training comes first where cores are few
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     run_ids: list[str] = []
@@ -209,40 +170,47 @@ def main(arguments: list[str]) -> None:
         os._exit(1)  # the client hangs, and the sweep that would have ended this process is dead
 
     threading.Thread(target=listen, daemon=True).start()
-    follow(Path(runs_folder), Path(mirror_folder), project=project, mode=mode, run_ids=run_ids, stop=stop)
+    with _writing(Path(runs_folder), Path(mirror_folder), board, project, wait=True) as mirror:
+        follow(mirror, mode=mode, run_ids=run_ids, stop=stop)
 
 
-def sync(runs_folder: Path, mirror_folder: Path, *, project: str) -> list[dict[str, Any]]:
-    """Upload what W&B lacks of the runs in the store; repeating it sends nothing twice.
+def sync(
+    runs_folder: Path, mirror_folder: Path, *, board: str = "wandb", project: str, mode: str = "auto"
+) -> list[dict[str, Any]]:
+    """Send what the dashboard lacks of the runs in the store; repeating it sends nothing twice.
 
-    Returns {"id", "state", "sent" (rows)} of each run that has started. The state is "synced" (W&B has it to
-    its end), "partial" (W&B has all there is of a run without an end) or "failed", then with a "reason". Once
-    W&B has not answered in time, the remaining runs are failed untried. This process loses the variables that
-    could name a W&B run. Raises ConfigError if nobody is logged in or another process writes to the mirror.
+    To W&B it uploads, unless `mode` is offline. Returns {"id", "state", "sent" (rows)} of each run that has started. The
+    state is "synced" (the dashboard has it to its end), "partial" (it has all there is of a run without an end) or
+    "failed", then with a "reason". Once W&B has not answered in time, the remaining runs are failed untried. This
+    process loses the variables that could name a run. Raises ConfigError if nobody is logged in or another process
+    writes to the mirror.
     """
-    if not has_login():
+    if board == "wandb":
+        mode = "offline" if mode == "offline" else "online"
+    else:
+        mode = "local"
+    if mode == "online" and not wandb.has_login():
         raise ConfigError(
             "sync: no W&B login. Set WANDB_API_KEY or run `wandb login`, then repeat `lab sync`."
         )
-    environment = client_environment("online")
+    environment = client_environment(mode)
     os.environ |= environment
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     try:
-        with _sole_writer(mirror_folder, wait=False):
-            journal = Journal(mirror_folder / "mirrored.json")
-            return _upload(Mirror(RunStore(runs_folder), mirror_folder, project, journal))
+        with _writing(runs_folder, mirror_folder, board, project, wait=False) as mirror:
+            return _send(mirror, mode)
     except BlockingIOError as error:
         problem = f"sync: {mirror_folder} is in use by a sweep. Wait for its end, then repeat `lab sync`."
         raise ConfigError(problem) from error
 
 
-def _upload(mirror: Mirror) -> list[dict[str, Any]]:
+def _send(mirror: Mirror, mode: str) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = []
     unreachable = ""
     for run_id in mirror.store.ids():
         result: dict[str, Any] = {"id": run_id, "state": "synced", "sent": 0}
-        if not mirror.is_due(run_id, "online"):
+        if not mirror.is_due(run_id, mode):
             if mirror.summary(run_id):
                 results.append(result)
             continue
@@ -252,15 +220,15 @@ def _upload(mirror: Mirror) -> list[dict[str, Any]]:
             continue
         began = time.monotonic()
         try:
-            run = RunMirror(mirror, run_id, mode="online")
+            run = RunMirror(mirror, run_id, mode=mode)
             if not run.advance():
                 run.close()
                 result["state"] = "partial"
             result["sent"] = run.sent
         except Exception as error:
             result |= {"state": "failed", "reason": str(error)}
-            _restart_client()
-            if time.monotonic() - began >= INIT_SECONDS:  # a server that refuses does so at once
+            wandb.restart_client()
+            if time.monotonic() - began >= wandb.INIT_SECONDS:  # a server that refuses does so at once
                 unreachable = str(error)
     return results
 

@@ -61,6 +61,7 @@ def write_shards(
         "dtype": "<u2",
         "vocab_size": len(vocabulary),
         "fingerprint": "f",
+        "tokenizer_hash": "t",
         "unigram_bpb": 1.0,
         "skills": list(skills),
         "languages": list(languages),

@@ -101,6 +101,13 @@ def record(run_id: str, value: float | str, *, torch: str = "2.13.0", lr: float 
         "val/bytes": 40_000 if finished else None,
         "val/excess_bpb": value - 1.0 if finished else None,
         "val/floor_bpb": 1.0 if finished else None,
+        "skills": {
+            "copy": {"words": 900, "floor": 0.0, "excess": 3 * value - 3, "accuracy": 0.9},
+            "lexical": {"words": 500, "floor": 6.5, "excess": value - 1, "accuracy": 0.75},
+        }
+        if finished
+        else {},
+        "warning": None,
         "spikes": {"grad/norm": spikes, "train/loss": spikes},
         "unigram_bpb": 2.6,
     }

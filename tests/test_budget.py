@@ -11,7 +11,7 @@ from lab.config import ConfigError
 from tests.tiny_model import PAIRS, build, loss_of, tokens
 from tests.tiny_run import tiny_run
 
-CORPUS = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**6)
+CORPUS = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
 
 
 def composed(*overrides):

@@ -14,7 +14,7 @@ from lab.data.ngram import baseline, baselines, witten_bell
 from lab.data.prepare import prepare
 from lab.data.evaluation import evaluation_batches
 from lab.data.shards import Shards
-from tests.test_shards import write_shards
+from tests.hand_shards import write_shards
 from tests.tiny_run import GRAMMAR
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "tinystories"
@@ -97,7 +97,7 @@ ONCE, TWICE, NEVER = -math.log(1.4 / 9), -math.log(2.4 / 9), -math.log(0.4 / 9)
 def test_counts_only_the_text_that_models_are_scored_on(
     small: Shards, asked: int | None, nats: float, tokens: int, text_bytes: int
 ) -> None:
-    [line] = baseline(small, orders=[1], documents=asked)
+    [line] = baseline(small, orders=[1], documents=asked, context_length=8)
     assert line["nats_per_token"] == pytest.approx(nats / tokens)
     assert line["bpb"] == pytest.approx(nats / math.log(2) / text_bytes)
     batches = evaluation_batches(small, 3, documents=asked or 3, rows=2)
@@ -106,20 +106,20 @@ def test_counts_only_the_text_that_models_are_scored_on(
 
 
 def test_counted_once_for_each_text_and_anew_when_the_counting_changes(small: Shards) -> None:
-    unigram = baselines(small.path, documents=1)[0]
+    unigram = baselines(small.path, documents=1, context_length=8)[0]
     assert unigram["nats_per_token"] == pytest.approx((ONCE + TWICE) / 2)
-    assert baselines(small.path, documents=2)[0] != unigram
-    file = small.path / "ngram-1.json"
+    assert baselines(small.path, documents=2, context_length=8)[0] != unigram
+    file = small.path / "ngram-1-8.json"
     kept = json.loads(file.read_text())
     file.write_text(json.dumps(kept | {"baselines": []}))
-    assert baselines(small.path, documents=1) == []  # read, not counted
+    assert baselines(small.path, documents=1, context_length=8) == []  # read, not counted
     file.write_text(json.dumps({"version": kept["version"] - 1, "baselines": []}))
-    assert baselines(small.path, documents=1)[0] == unigram
+    assert baselines(small.path, documents=1, context_length=8)[0] == unigram
 
 
 def test_a_large_corpus_is_not_counted(small: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ngram, "MOST_TOKENS", 5)  # the stream has 6
-    assert baselines(small.path, documents=1) == []
+    assert baselines(small.path, documents=1, context_length=8) == []
     assert not list(small.path.glob("ngram*"))
 
 
@@ -128,5 +128,5 @@ def test_reference_values_on_tinystories(tmp_path: Path) -> None:
     """Independent measurements on the same files: 2.63, 1.54, 1.20, 1.15 bits/byte at 1,024 tokens."""
     data = Data("tinystories", str(SHARED), None, 0.05, "text", 0, 0, 0, GRAMMAR)
     shards = Shards.open(prepare(data, Vocab("bpe", 1024), cache=tmp_path, progress=None))
-    measured = [line["bpb"] for line in baseline(shards, orders=range(1, 5), documents=None)]
+    measured = [line["bpb"] for line in baseline(shards, orders=range(1, 5), documents=None, context_length=256)]
     np.testing.assert_allclose(measured, [2.63, 1.54, 1.20, 1.15], atol=0.006)

@@ -60,7 +60,7 @@ def written(tmp_path_factory):
 
 def test_all_files_stand(written):
     names = {str(p.relative_to(written.parent)) for p in written.parent.rglob("*") if p.is_file()}
-    pictures = {f"figures/{name}.png" for name in ("final", "curves", "gradients")}
+    pictures = {f"figures/{name}.png" for name in ("final", "curves", "gradients", "skills")}
     assert names == {"report.html", "REPORT.md", "verdict.json"} | pictures
     for name in pictures:
         assert (written.parent / name).read_bytes().startswith(b"\x89PNG")
@@ -69,7 +69,7 @@ def test_all_files_stand(written):
 
 def test_page_holds_everything_and_loads_nothing(written):
     shown = Tree(written.read_text())
-    assert len(shown.sources) == 3 and all(s.startswith("data:image/svg+xml;base64,") for s in shown.sources)
+    assert len(shown.sources) == 4 and all(s.startswith("data:image/svg+xml;base64,") for s in shown.sources)
     for part in (
         BASIN["statement"],
         "inconclusive",

@@ -21,7 +21,7 @@ def tiny_run(**changes: Any) -> c.RunConfig:
         data=DATA,
         vocab=c.Vocab("bytes", 257),
         precision=c.Precision("float32", compile=False),
-        evaluation=c.Evaluation(points=3, documents=4, rows=2),
+        evaluation=c.Evaluation(points=3, documents=4, rows=2, choices=8, samples=4),
         monitor=c.Monitor(4, 3, 4.0, divergence_factor=2.0, divergence_patience=3),
         steps=12,
         rows=4,
@@ -40,7 +40,7 @@ def job(run: c.RunConfig, *, run_id: str, store: Path, shards: Path, **changes: 
     }
     return {
         "config": dataclasses.asdict(run), "run_id": run_id, "store": str(store), "shards": str(shards), "device": "cpu",
-        "threads": 1, "checkpoint_seconds": 0.0, "manifest": manifest, **changes,
+        "threads": 1, "checkpoint_seconds": 0.0, "keep_every": None, "manifest": manifest, **changes,
     }  # fmt: skip
 
 

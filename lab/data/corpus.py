@@ -5,36 +5,45 @@ files, of the pinned revision of a download. Whatever is wrong with a file raise
 """
 
 import hashlib
+import heapq
 import http.client
 import json
 import math
 import os
+import re
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from lab.config import ConfigError, Data
-from lab.data import stories
+from lab.data import near_duplicates, stories
 from lab.data.files import SUFFIXES, kind, read_documents
 from lab.data.shards import file_sha256
 from lab.data.stories import Story
+from lab.data.tellers import tell
 
 HUB_NAME = "roneneldan/TinyStories"
 HUB_REVISION = "f54c09fd23315a6f9c86f9dc80f725de7d8f9c64"
 REACH_SECONDS = 1.2
+MOST_OPEN = 100  # files
+BATCH_DOCUMENTS, BATCH_CHARACTERS = 500, 1_000_000
 
 
 class Document(NamedTuple):
-    """place: file and line for messages; lang: of the record, where it says; story: where the text was generated."""
+    """place: file and line for messages; lang: of the record, where it says; story: of a generated validation document.
+
+    read: the share of the split that has been read with this document, 0 where that is unknown.
+    """
 
     place: str
     text: str
     lang: str | None = None
     story: Story | None = None
+    read: float = 0.0
 
 
 Documents = Iterator[Document]
@@ -42,17 +51,36 @@ Documents = Iterator[Document]
 
 @dataclass(frozen=True)
 class Corpus:
-    """documents(split) yields the documents of "train" or "validation". has_floor: each of them has its story."""
+    """documents(split) yields the documents of "train" or "validation".
+
+    has_floor: the documents are stories of known probability. drops_near_duplicates: training documents that nearly equal a
+    validation document are left out, since the user didn't choose the split; otherwise they are counted.
+    """
 
     fingerprint: str
     provenance: str
     has_floor: bool
+    drops_near_duplicates: bool
     documents: Callable[[str], Documents]
 
 
 def digest(text: str) -> bytes:
     """SHA-256 of a document after normalising white space: equal digests are the same document."""
     return hashlib.sha256(" ".join(text.split()).encode()).digest()
+
+
+def batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Documents in handfuls of at most 500, and of about a million characters where they are long."""
+    batch: list[Document] = []
+    characters = 0
+    for document in documents:
+        batch.append(document)
+        characters += len(document.text)
+        if len(batch) == BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
 
 
 def open_corpus(data: Data) -> Corpus:
@@ -62,25 +90,6 @@ def open_corpus(data: Data) -> Corpus:
     if data.name == "tinystories" and data.path is None:
         return _hub()
     return _files(data)
-
-
-def refuse_shared(training: Documents, validation: dict[bytes, str]) -> Documents:
-    """Passes training documents through; raises ConfigError at their end if some are validation documents.
-
-    `validation` maps the digest of each validation document to its place.
-    """
-    shared: dict[bytes, str] = {}
-    for document in training:
-        key = digest(document.text)
-        if key in validation:
-            shared.setdefault(key, document.place)
-        yield document
-    if shared:
-        key, place = next(iter(shared.items()))
-        raise ConfigError(
-            f"data.validation_path: {len(shared)} of {len(validation)} validation documents are in the "
-            f"training set too (first: {validation[key]}, the same as {place}). Remove them from one of the two."
-        )
 
 
 def _stories(data: Data) -> Corpus:
@@ -94,21 +103,28 @@ def _stories(data: Data) -> Corpus:
 
     def documents(split: str) -> Documents:
         count = data.stories if split == "train" else data.validation_stories
+        if split == "train":
+            for number, text in enumerate(
+                tell(data.grammar, seed=data.seed, split=split, count=count), start=1
+            ):
+                yield Document(f"{split} story {number - 1}", text, read=number / count)
+            return
         told = stories.generate(data.grammar, seed=data.seed, split=split, count=count)
-        for number, story in enumerate(told):
-            yield Document(f"{split} story {number}", story.text, story=story)
+        for number, story in enumerate(told, start=1):
+            yield Document(f"{split} story {number - 1}", story.text, story=story, read=number / count)
 
     fingerprint = stories.recipe_fingerprint(
         data.grammar, seed=data.seed, stories=data.stories, validation_stories=data.validation_stories
     )
-    return Corpus(fingerprint, f"generated, recipe {stories.RECIPE_VERSION}", True, documents)
+    return Corpus(fingerprint, f"generated, recipe {stories.RECIPE_VERSION}", True, False, documents)
 
 
 def _files(data: Data) -> Corpus:
     training, validation = _split_files(data)
-    contents = [(kind(path), file_sha256(path)) for path in (*training, *validation)]
-    held_out = None if validation else data.validation_fraction
-    recipe = json.dumps([contents, len(training), data.text_field, held_out])
+    contents = [(kind(path), _hash(path)) for path in (*training, *validation)]
+    chosen = None if validation else [data.validation_fraction, near_duplicates.VERSION]
+    order = ["together"] if len(training) > 1 else []
+    recipe = json.dumps([contents, len(training), data.text_field, chosen, *order])
 
     def documents(split: str) -> Documents:
         if validation:
@@ -116,12 +132,29 @@ def _files(data: Data) -> Corpus:
         return _held_out(_read_all(training, data.text_field), split, data.validation_fraction)
 
     names = ", ".join(path.name for path in (*training, *validation))
-    return Corpus(hashlib.sha256(recipe.encode()).hexdigest(), f"files {names}", False, documents)
+    fingerprint = hashlib.sha256(recipe.encode()).hexdigest()
+    return Corpus(fingerprint, f"files {names}", False, not validation, documents)
 
 
-def _read_all(paths: Iterable[Path], field: str) -> Documents:
-    for path in paths:
-        yield from (Document(place, text, lang) for place, text, lang in read_documents(path, field))
+def _hash(path: Path) -> str:
+    try:
+        return file_sha256(path)
+    except OSError as error:
+        raise ConfigError(f"data.path = {path}: can't be read ({error.strerror}).") from error
+
+
+def _read_all(paths: Sequence[Path], field: str) -> Documents:
+    """The documents of all files, which advance together: the first documents are a fair sample of the files."""
+    for first in range(0, len(paths), MOST_OPEN):
+        files = [_read_file(path, field) for path in paths[first : first + MOST_OPEN]]
+        for document in heapq.merge(*files, key=lambda document: document.read):
+            yield document._replace(read=min(1.0, (first + len(files) * document.read) / len(paths)))
+
+
+def _read_file(path: Path, field: str) -> Documents:
+    size = path.stat().st_size
+    for row in read_documents(path, field):
+        yield Document(row.place, row.text, row.lang, read=row.position / size)
 
 
 def _held_out(documents: Documents, split: str, fraction: float) -> Documents:
@@ -159,11 +192,13 @@ def _split_files(data: Data) -> tuple[list[Path], list[Path]]:
     training = _text_files(folder, "data.path")
     validation = []
     if folder.is_dir():
-        validation = [path for path in training if _stem(path) == "validation"]
+        validation = [path for path in training if _split(path) == "validation"]
         others = [path for path in training if path not in validation]
-        training = [path for path in others if _stem(path) == "train"] or others
+        training = [path for path in others if _split(path) == "train"] or others
         if not training:
-            raise ConfigError(f"data.path = {folder}: holds validation.* only. Add train.* to the folder.")
+            raise ConfigError(
+                f"data.path = {folder}: holds validation files only. Add train.* to the folder."
+            )
     if data.validation_path is not None:
         validation = _text_files(Path(data.validation_path).expanduser(), "data.validation_path")
     for path in training:
@@ -172,9 +207,10 @@ def _split_files(data: Data) -> tuple[list[Path], list[Path]]:
     return training, validation
 
 
-def _stem(path: Path) -> str:
-    """train for train.jsonl.gz and for train-00000-of-00004.parquet."""
-    return path.name.split(".")[0].split("-")[0]
+def _split(path: Path) -> str | None:
+    """The split in the name of train.jsonl.gz, train-00000-of-00004.parquet or TinyStories-valid.txt."""
+    match = re.fullmatch(r"(?:.*[-_])?(train|val|valid|validation)(?:-\d+-of-\d+)?", path.name.split(".")[0])
+    return match and ("train" if match[1] == "train" else "validation")
 
 
 def _text_files(path: Path, key: str) -> list[Path]:
@@ -185,6 +221,8 @@ def _text_files(path: Path, key: str) -> list[Path]:
         ]
         if not found:
             raise ConfigError(f"{key} = {path}: no file in this folder ends in {', '.join(SUFFIXES)}.")
+        for odd in (p for p in found if not p.is_file()):
+            raise ConfigError(f"{key} = {odd}: is no regular file. Remove or rename it.")
         return found
     if not path.exists():
         siblings = sorted(p.name for p in path.parent.iterdir())[:8] if path.parent.is_dir() else []
@@ -216,7 +254,8 @@ def _hub() -> Corpus:
             raise ConfigError(_no_hub()) from error
         for number, row in enumerate(rows):
             if row["text"].strip():
-                yield Document(f"{HUB_NAME} {split} row {number}", row["text"])
+                place = f"{HUB_NAME} {split} row {number}"
+                yield Document(place, row["text"], read=(number + 1) / len(rows))
 
     def documents(split: str) -> Documents:
         if split == "validation":
@@ -226,8 +265,9 @@ def _hub() -> Corpus:
         validation = {digest(document.text) for document in read("validation")}
         yield from (document for document in read(split) if digest(document.text) not in validation)
 
-    fingerprint = hashlib.sha256(f"{HUB_NAME}@{HUB_REVISION}".encode()).hexdigest()
-    return Corpus(fingerprint, f"{HUB_NAME} at {HUB_REVISION}", False, documents)
+    recipe = f"{HUB_NAME}@{HUB_REVISION} {near_duplicates.VERSION}"
+    fingerprint = hashlib.sha256(recipe.encode()).hexdigest()
+    return Corpus(fingerprint, f"{HUB_NAME} at {HUB_REVISION}", False, True, documents)
 
 
 def _no_hub() -> str:

@@ -57,22 +57,22 @@ def evaluation_batches(
     A row holds one document or part of one: a longer document continues in further rows. Its closing
     <|endoftext|> is scored too, and stands for 0 bytes.
     """
-    spans = _spans(shards, context_length, documents)
-    chunks = [spans[i : i + rows] for i in range(0, len(spans), rows)]
+    found = spans(shards, context_length, documents)
+    chunks = [found[i : i + rows] for i in range(0, len(found), rows)]
     return [_evaluation_batch(shards, chunk, rows, context_length) for chunk in chunks]
 
 
-def _spans(shards: Shards, context_length: int, documents: int) -> list[tuple[int, int, int, int]]:
+def spans(shards: Shards, context_length: int, documents: int) -> list[tuple[int, int, int, int]]:
     """Per row: its document, and its first, its last scored and its last exact token in the validation stream."""
     starts = shards.validation_documents[:documents].tolist()
     ends = [*shards.validation_documents[1 : documents + 1].tolist(), len(shards.validation_stream) - 1]
-    spans = []
+    found = []
     for document, (start, end) in enumerate(zip(starts, ends, strict=False)):
         for first in range(start, end, context_length):
             last = min(first + context_length, end)
             exact = _last_word_end(shards, first, last) if first == start else first
-            spans.append((document, first, last, exact))
-    return spans
+            found.append((document, first, last, exact))
+    return found
 
 
 def _last_word_end(shards: Shards, first: int, last: int) -> int:
@@ -84,14 +84,14 @@ def _last_word_end(shards: Shards, first: int, last: int) -> int:
 
 
 def _evaluation_batch(
-    shards: Shards, spans: list[tuple[int, int, int, int]], rows: int, context_length: int
+    shards: Shards, chunk: list[tuple[int, int, int, int]], rows: int, context_length: int
 ) -> EvaluationBatch:
     tokens = np.full((rows, context_length + 1), END_OF_TEXT_ID, dtype=np.int64)
     scored = np.zeros((rows, context_length), dtype=bool)
     skill = np.full(tokens.shape, NO_SKILL, dtype=np.uint8)
     floor = np.full(tokens.shape, np.nan)
     language = np.full(rows, -1)
-    for row, (document, first, last, exact) in enumerate(spans):
+    for row, (document, first, last, exact) in enumerate(chunk):
         tokens[row, : last - first + 1] = shards.validation_stream[first : last + 1]
         scored[row, : last - first] = True
         language[row] = shards.validation_language[document]

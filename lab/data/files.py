@@ -1,7 +1,7 @@
 """How does a file become documents? Readers for .txt, .jsonl (either also .gz) and .parquet.
 
-Each yields `("file:line", text, lang)` of every document that holds more than white space, and raises ConfigError
-with file and line for whatever it can't read. lang is None unless the record has that field and it holds a string.
+Each yields a `Row` for every document that holds more than white space, one document in memory at a time, and raises
+ConfigError with file and line for whatever it can't read.
 """
 
 import gzip
@@ -9,7 +9,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, NamedTuple, cast
 
 from lab.config import ConfigError
 
@@ -18,8 +18,26 @@ SEPARATOR = "<|endoftext|>"
 LANGUAGE_FIELD = "lang"
 UNSEPARATED_CHARACTERS = 4000
 """A .txt without separators is cut at the first blank line after this many characters."""
+LONGEST = 16_000_000
+"""The most bytes in a line, and characters in a document: more is a file without line breaks or separators."""
+PARQUET_ROWS = 1000
+SIGNATURES = {
+    b"\xff\xfe\0\0": "UTF-32 text. Convert it to UTF-8.",
+    b"\0\0\xfe\xff": "UTF-32 text. Convert it to UTF-8.",
+    b"\xff\xfe": "UTF-16 text. Convert it to UTF-8.",
+    b"\xfe\xff": "UTF-16 text. Convert it to UTF-8.",
+    b"\x1f\x8b": "compressed by gzip. Let its name end in .gz.",
+    b"PAR1": "a parquet file. Let its name end in .parquet.",
+}
 
-Row = tuple[str, str, str | None]
+
+class Row(NamedTuple):
+    """place: "file:line"; lang: of the record, None where it says none; position: bytes of the file read so far."""
+
+    place: str
+    text: str
+    lang: str | None
+    position: int
 
 
 def kind(path: Path) -> str:
@@ -38,7 +56,7 @@ def read_documents(path: Path, field: str) -> Iterator[Row]:
     read = kept = 0
     for row in documents:
         read += 1
-        if row[1].strip():
+        if row.text.strip():
             kept += 1
             yield row
     if not kept:
@@ -49,15 +67,22 @@ def _problem(path: Path, what: str, line: int | None = None) -> ConfigError:
     return ConfigError(f"data.path = {path}{'' if line is None else f':{line}'}: {what}")
 
 
-def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, line with its line break) in UTF-8; a byte-order mark is dropped."""
+def _read_lines(path: Path) -> Iterator[tuple[int, str, int]]:
+    """(number from 1, line with its line break, bytes of the file read) in UTF-8; a byte-order mark is dropped."""
     number = 0
     try:
-        with cast(IO[bytes], gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as file:
-            for number, line in enumerate(file, start=1):
+        with path.open("rb") as raw:
+            file = cast(IO[bytes], gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw)
+            while line := file.readline(LONGEST + 1):
+                number += 1
+                if number == 1:
+                    _refuse_other_kinds(path, line)
+                if len(line) > LONGEST:
+                    what = f"more than {LONGEST:,} bytes in a line. Break it into lines."
+                    raise _problem(path, what, number)
                 if b"\0" in line:
                     raise _problem(path, "NUL bytes, so it isn't UTF-8 text. Convert it to UTF-8.", number)
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8"), raw.tell()
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise _problem(path, f"not UTF-8 (byte 0x{byte:02X}). Convert the file to UTF-8.", number) from error
@@ -65,29 +90,42 @@ def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise _problem(path, f"can't be read after line {number} ({error}). Copy it again.") from error
 
 
+def _refuse_other_kinds(path: Path, start: bytes) -> None:
+    for signature, what in SIGNATURES.items():
+        if start.startswith(signature):
+            raise _problem(path, what, 1)
+
+
 def _read_txt(path: Path) -> Iterator[Row]:
     """Documents end at lines that hold only the separator; without any, at blank lines."""
-    separated = any(line.strip() == SEPARATOR for _, line in _read_lines(path))
-    start, lines, length = 1, list[str](), 0
-    for number, line in _read_lines(path):
+    separated = any(line.strip() == SEPARATOR for _, line, _ in _read_lines(path))
+    start, lines, length, position = 1, list[str](), 0, 0
+    for number, line, position in _read_lines(path):
         stripped = line.strip()
         if stripped == SEPARATOR or (not separated and not stripped and length >= UNSEPARATED_CHARACTERS):
-            yield f"{path}:{start}", "".join(lines).strip("\r\n"), None
+            yield Row(f"{path}:{start}", "".join(lines).strip("\r\n"), None, position)
             start, lines, length = number + 1, [], 0
-        else:
-            lines.append(line)
-            length += len(line)
+            continue
+        lines.append(line)
+        length += len(line)
+        if length > LONGEST:
+            what = (
+                f"more than {LONGEST:,} characters in a document. Separate documents by lines of {SEPARATOR}"
+            )
+            raise _problem(path, f"{what}{'' if separated else ' or by blank lines'}.", start)
     if lines:
-        yield f"{path}:{start}", "".join(lines).strip("\r\n"), None
+        yield Row(f"{path}:{start}", "".join(lines).strip("\r\n"), None, position)
 
 
 def _read_jsonl(path: Path, field: str) -> Iterator[Row]:
-    for number, line in _read_lines(path):
+    for number, line, position in _read_lines(path):
         if not line.strip():
             continue
         try:
             record = json.loads(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
+            if line.lstrip().startswith("["):
+                raise _not_an_object(path, field, number) from error
             what = f"not valid JSON (column {error.colno}: {error.msg}). Mend or remove the line."
             raise _problem(path, what, number) from error
         except (ValueError, RecursionError) as error:
@@ -95,16 +133,21 @@ def _read_jsonl(path: Path, field: str) -> Iterator[Row]:
                 path, "JSON too deep or with too long a number. Mend or remove the line.", number
             ) from error
         if not isinstance(record, dict):
-            raise _problem(path, f'not a JSON object. Write {{"{field}": "..."}} on each line.', number)
+            raise _not_an_object(path, field, number)
         place = f"{path}:{number}"
         if field not in record:
             raise ConfigError(f"data.text_field = {field} ({place}): no such field. {_seen(record)}")
         text = record[field]
         if not isinstance(text, str):
             raise ConfigError(f"data.text_field = {field} ({place}): holds no string. {_seen(record)}")
-        if not _encodable(text):
+        lang = None if field == LANGUAGE_FIELD else _language(record.get(LANGUAGE_FIELD))
+        if not _encodable(text) or not _encodable(lang or ""):
             raise _problem(path, "half of a surrogate pair is no character. Mend or remove the line.", number)
-        yield place, text, _language(record.get(LANGUAGE_FIELD))
+        yield Row(place, text, lang, position)
+
+
+def _not_an_object(path: Path, field: str, number: int) -> ConfigError:
+    return _problem(path, f'not a JSON object. Write {{"{field}": "..."}} on each line.', number)
 
 
 def _language(value: object) -> str | None:
@@ -127,22 +170,29 @@ def _read_parquet(path: Path, field: str) -> Iterator[Row]:
     import pyarrow  # 0.5 s of import that only parquet needs
     import pyarrow.parquet
 
-    number = 0
+    number, size = 0, path.stat().st_size
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            columns = file.schema_arrow.names
+            columns, rows = file.schema_arrow.names, file.metadata.num_rows
             if field not in columns:
                 raise ConfigError(f"data.text_field = {field} ({path}): no such column. {_seen(columns)}")
             languages = LANGUAGE_FIELD in columns and field != LANGUAGE_FIELD
-            for batch in file.iter_batches(columns=[field, LANGUAGE_FIELD] if languages else [field]):
+            wanted = [field, LANGUAGE_FIELD] if languages else [field]
+            for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=wanted):
                 langs = batch.column(LANGUAGE_FIELD).to_pylist() if languages else [None] * len(batch)
-                for text, lang in zip(batch.column(field).to_pylist(), langs, strict=True):
+                for value, lang in zip(batch.column(field), langs, strict=True):
                     number += 1
-                    place = f"{path}:{number}"
+                    place, text = f"{path}:{number}", value.as_py()
                     if not isinstance(text, str):
                         raise ConfigError(f"data.text_field = {field} ({place}): this row holds no string.")
-                    yield place, text, _language(lang)
+                    yield Row(place, text, _language(lang), size * number // rows)
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise _problem(
+            path, f"not UTF-8 (byte 0x{byte:02X}). Convert the column to UTF-8.", number
+        ) from error
     except (pyarrow.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        size = f"the file has {path.stat().st_size} bytes"
-        raise _problem(path, f"can't be read as parquet ({reason}; {size}). Copy it again.") from error
+        raise _problem(
+            path, f"can't be read as parquet ({reason}; the file has {size} bytes). Copy it again."
+        ) from error

@@ -169,6 +169,11 @@ class Lexicon:
         "blue grey dark clear pink pale golden cloudy red starry orange purple black silver stormy white gloomy"
         " cloudless"
     )
+    manners: tuple[str, ...] = _words(
+        "happily quietly loudly slowly softly quickly gently sadly proudly merrily calmly suddenly carefully boldly nervously"
+        " eagerly lazily politely gladly shyly secretly wildly sleepily patiently kindly clumsily gracefully swiftly"
+        " bravely cheerfully silently warmly"
+    )
     things_heard: tuple[str, ...] = _words(
         "thunder music bells laughter wind waves footsteps singing barking rain drums hooves whispers crickets"
         " hammering snoring applause trumpets chirping engines"

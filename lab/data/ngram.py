@@ -16,7 +16,8 @@ from typing import TypedDict
 
 import numpy as np
 
-from lab.data.shards import END_OF_TEXT_ID, NO_SKILL, Shards
+from lab.data.evaluation import spans
+from lab.data.shards import END_OF_TEXT_ID, Shards
 
 UNSEEN = -1
 ORDERS = (1, 2, 3, 4, 5)
@@ -31,10 +32,13 @@ class Baseline(TypedDict):
     skills: dict[str, float]
 
 
-def baseline(shards: Shards, *, orders: Sequence[int], documents: int | None) -> list[Baseline]:
+def baseline(
+    shards: Shards, *, orders: Sequence[int], documents: int | None, context_length: int
+) -> list[Baseline]:
     """Per order, the loss on the first `documents` validation documents (None: on all), in bits per UTF-8 byte and nats per token.
 
-    skills: excess over the floor in bits a word of each skill, where the corpus has a floor; whole stories count.
+    skills: the excess over the floor in bits a word of each skill, where the corpus has one, over the words that a model
+    of context_length is judged by.
     """
     validation = shards.validation_stream
     if documents is not None and documents < len(shards.validation_documents):
@@ -47,23 +51,27 @@ def baseline(shards: Shards, *, orders: Sequence[int], documents: int | None) ->
             "order": order,
             "bpb": float(total_bits[order - 1] / scored_bytes),
             "nats_per_token": float(nats[order - 1].mean()),
-            "skills": _skill_excess(shards, nats[order - 1]) if shards.skills else {},
+            "skills": _skill_excess(shards, nats[order - 1], context_length),
         }
         for order in orders
     ]
 
 
-def _skill_excess(shards: Shards, nats: np.ndarray) -> dict[str, float]:
+def _skill_excess(shards: Shards, nats: np.ndarray, context_length: int) -> dict[str, float]:
     """Bits a word of each skill beyond its exact surprisal. A word's tokens are summed as they are."""
-    skill, floor = shards.validation_skill[1 : len(nats) + 1], shards.validation_floor[1 : len(nats) + 1]
-    counted = skill != NO_SKILL
-    excess = (nats - np.nan_to_num(floor)) / np.log(2)
-    total = np.bincount(skill[counted], excess[counted], minlength=len(shards.skills))
-    words = np.bincount(skill[~np.isnan(floor)], minlength=len(shards.skills))
+    total, words = np.zeros(len(shards.skills)), np.zeros(len(shards.skills))
+    for _, first, _, exact in spans(shards, context_length, len(shards.validation_documents)):
+        if not first < exact <= len(nats):
+            continue
+        skill = shards.validation_skill[first + 1 : exact + 1]
+        floor = shards.validation_floor[first + 1 : exact + 1]
+        excess = (nats[first:exact] - np.nan_to_num(floor)) / np.log(2)
+        total += np.bincount(skill, excess, minlength=len(total))
+        words += np.bincount(skill[~np.isnan(floor)], minlength=len(words))
     return {name: float(t / n) for name, t, n in zip(shards.skills, total, words, strict=True) if n}
 
 
-def baselines(folder: Path, *, documents: int) -> list[Baseline]:
+def baselines(folder: Path, *, documents: int, context_length: int) -> list[Baseline]:
     """The baselines of the shards in `folder`, orders 1 to 5; counted once and kept beside the shards.
 
     Empty where the training stream has more than 20 million tokens: counting those would take minutes.
@@ -71,10 +79,11 @@ def baselines(folder: Path, *, documents: int) -> list[Baseline]:
     shards = Shards.open(folder)
     if shards.train_tokens > MOST_TOKENS:
         return []
-    path = folder / f"ngram-{documents}.json"
+    path = folder / f"ngram-{documents}-{context_length}.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
     if kept.get("version") != VERSION:
-        kept = {"version": VERSION, "baselines": baseline(shards, orders=ORDERS, documents=documents)}
+        counted = baseline(shards, orders=ORDERS, documents=documents, context_length=context_length)
+        kept = {"version": VERSION, "baselines": counted}
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
         temporary.write_text(json.dumps(kept, indent=1))
         temporary.replace(path)

@@ -13,13 +13,14 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from lab.config import Data, Vocab
-from lab.data.corpus import Corpus, digest, open_corpus, refuse_shared
+from lab.data.corpus import Corpus, Document, Documents, batches, open_corpus
+from lab.data.leaks import Leaks
 from lab.data.shards import (
     END_OF_TEXT_ID,
     FORMAT_VERSION,
@@ -34,7 +35,6 @@ from lab.data.stories import SKILLS, Story
 from lab.data.tokenizer import TRAINING_BYTES, Tokenizer, tokenizer_hash, train_tokenizer
 
 BUILDER_VERSION = 2
-CHUNK_DOCUMENTS = 500
 NATS_PER_BIT = float(np.log(2))
 
 Progress = Callable[[str, float], None]
@@ -96,24 +96,21 @@ def _replace(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: P
 
 
 def _build(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: Progress) -> None:
-    progress("reading validation documents", 0.0)
-    validation = list(corpus.documents("validation"))
-    places = {digest(document.text): document.place for document in validation}
-    texts = (document.text for document in refuse_shared(corpus.documents("train"), places))
+    validation = list(_read(corpus.documents("validation"), "reading validation documents", progress))
+    leaks = Leaks(corpus, validation)
+    training = leaks.separate(corpus.documents("train"))
 
+    sample = list(_first_bytes(_read(training, "reading training documents", progress), TRAINING_BYTES))
     progress("training the tokenizer", 0.1)
-    sample = list(_first_bytes(texts, TRAINING_BYTES))
-    tokenizer = train_tokenizer(iter(sample), vocab)
+    tokenizer = train_tokenizer((document.text for document in sample), vocab)
     (folder / "tokenizer.json").write_text(tokenizer.to_json())
     (folder / "vocabulary.bin").write_bytes(b"".join(tokenizer.vocabulary))
     token_bytes = np.array([len(token) for token in tokenizer.vocabulary], dtype=np.int32)
     np.save(folder / "token_bytes.npy", token_bytes)
 
     counts = {
-        "train": _write_split(folder, "train", chain(sample, texts), tokenizer, token_bytes, progress),
-        "validation": _write_split(
-            folder, "validation", (document.text for document in validation), tokenizer, token_bytes, progress
-        ),
+        "train": _write_split(folder, "train", chain(sample, training), tokenizer, token_bytes, progress),
+        "validation": _write_split(folder, "validation", validation, tokenizer, token_bytes, progress),
     }
     languages = sorted({document.lang for document in validation if document.lang})
     indices = [languages.index(document.lang) if document.lang else -1 for document in validation]
@@ -133,6 +130,7 @@ def _build(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: Pro
         "corpus": data.name,
         "fingerprint": corpus.fingerprint,
         "provenance": corpus.provenance,
+        "near_duplicates": leaks.near_duplicates(),
         "skills": SKILLS if corpus.has_floor else [],
         "languages": languages,
         "tokenizer_hash": tokenizer_hash(tokenizer),
@@ -147,18 +145,25 @@ def _build(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: Pro
     _sync(folder / "meta.json")
 
 
-def _first_bytes(texts: Iterable[str], limit: int) -> Iterator[str]:
-    """The first texts, until they have `limit` UTF-8 bytes together."""
+def _read(documents: Documents, message: str, progress: Progress) -> Documents:
+    progress(message, 0.0)
+    for document in documents:
+        progress(message, 0.1 * document.read)
+        yield document
+
+
+def _first_bytes(documents: Documents, limit: int) -> Documents:
+    """The first documents, until they have `limit` UTF-8 bytes together."""
     taken = 0
-    for text in texts:
-        yield text
-        taken += len(text.encode())
+    for document in documents:
+        yield document
+        taken += len(document.text.encode())
         if taken >= limit:
             return
 
 
 def _write_split(
-    folder: Path, split: str, texts: Iterator[str], tokenizer: Tokenizer, token_bytes: np.ndarray, progress: Progress
+    folder: Path, split: str, documents: Iterable[Document], tokenizer: Tokenizer, token_bytes: np.ndarray, progress: Progress
 ) -> dict[str, int]:  # fmt: skip
     """Writes the token stream and its document starts; returns the counts of documents, tokens and bytes."""
     dtype = token_dtype(tokenizer.vocab_size)
@@ -166,18 +171,19 @@ def _write_split(
     tokens = text_bytes = 0
     began = time.perf_counter()
     with (folder / f"{split}.bin").open("wb") as file:
-        while chunk := list(islice(texts, CHUNK_DOCUMENTS)):
-            for text, ids in zip(chunk, tokenizer.encode(chunk), strict=True):
-                size = len(text.encode())
+        for batch in batches(documents):
+            for document, ids in zip(batch, tokenizer.encode([d.text for d in batch]), strict=True):
+                size = len(document.text.encode())
                 if token_bytes[ids].sum() != size:
-                    raise AssertionError(f"the tokenizer isn't lossless on {text[:80]!r}")
+                    raise AssertionError(f"the tokenizer isn't lossless on {document.text[:80]!r}")
                 file.write(np.array([END_OF_TEXT_ID, *ids], dtype=dtype).tobytes())
                 starts.append(tokens)
                 tokens += 1 + len(ids)
                 text_bytes += size
             rate = text_bytes / 1e6 / (time.perf_counter() - began)
             message = f"{split}: {text_bytes / 1e6:.1f} MB of text read and tokenized, {rate:.1f} MB/s"
-            progress(message, 0.2 if split == "train" else 0.9)
+            done = batch[-1].read
+            progress(message, 0.1 + 0.8 * done if split == "train" else 0.9 + 0.1 * done)
         file.write(np.array([END_OF_TEXT_ID], dtype=dtype).tobytes())
     np.save(folder / f"{split}_documents.npy", np.array(starts, dtype=np.int64))
     return {"documents": len(starts), "tokens": tokens + 1, "bytes": text_bytes}

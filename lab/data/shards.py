@@ -67,6 +67,7 @@ class Shards:
         self._meta = meta
         self.vocab_size: int = meta["vocab_size"]
         self.fingerprint: str = meta["fingerprint"]
+        self.tokenizer_hash: str = meta["tokenizer_hash"]
         self.train_tokens: int = meta["train"]["tokens"]
         self.train_bytes: int = meta["train"]["bytes"]
         self.bytes_per_token: float = self.train_bytes / self.train_tokens

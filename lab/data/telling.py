@@ -56,12 +56,18 @@ def zipf(count: int, exponent: float) -> tuple[float, ...]:
 
 
 class Table:
-    """The alternatives of a decision with their weights, and what each word of each costs."""
+    """The alternatives of a decision with their weights, and what each word of each costs and tests.
 
-    def __init__(self, items: Sequence[str], weights: Sequence[float]) -> None:
+    skills: of the first word, the second, ...; the last one counts for all further words.
+    """
+
+    def __init__(self, items: Sequence[str], weights: Sequence[float], *skills: int) -> None:
         self.items = tuple(items)
+        self.known = frozenset(items)
         self.weights = tuple(weights)
+        self._skills = skills
         self.words = [spaced(item) for item in items]
+        self.skills = [(skills + skills[-1:] * len(words))[: len(words)] for words in self.words]
         self.cumulative = tuple(accumulate(weights))
         self._shared: dict[tuple[str, ...], float] = {}
         for words, weight in zip(self.words, weights, strict=True):
@@ -101,15 +107,15 @@ class Table:
             return self
         key = before, after
         if key not in self._dressed:
-            self._dressed[key] = Table([before + item + after for item in self.items], self.weights)
+            self._dressed[key] = Table([before + item + after for item in self.items], self.weights, *self._skills)
         return self._dressed[key]
 
 
 @lru_cache(maxsize=65536)
-def _noisy(candidates: tuple[str, ...], truth: int, noise: float) -> Table:
+def _noisy(candidates: tuple[str, ...], truth: int, noise: float, skill: int) -> Table:
     weights = [noise / (len(candidates) - 1)] * len(candidates)
     weights[truth] = 1.0 - noise
-    return Table(candidates, weights)
+    return Table(candidates, weights, skill)
 
 
 _EQUAL = [tuple(float(i + 1) for i in range(count)) for count in range(64)]
@@ -127,20 +133,20 @@ class Telling:
         self.skills: list[int] = []
         self._moments: list[tuple[int, int, int, Sequence[str], Container[str], str, str]] = []
 
-    def say(self, table: Table, skill: int, excluded: Sequence[int] = ()) -> int:
+    def say(self, table: Table, excluded: Sequence[int] = ()) -> int:
         """Picks an alternative, tells it and returns its index."""
         index = self._recognise(table, excluded) if self._heard else self._pick(table.cumulative, excluded)
         words = table.words[index]
         self.words += words
         self.bits += table.bits_without(index, excluded) if excluded else table.bits[index]
-        self.skills += (skill,) * len(words)
+        self.skills += table.skills[index]
         return index
 
     def say_one_of(self, alternatives: Sequence[str], skill: int) -> int:
         """The same for a few alternatives, all equally likely, that the story has made."""
         agreeing = [spaced(alternative) for alternative in alternatives]
         if self._heard:
-            index = self._recognise(Table(alternatives, (1.0,) * len(agreeing)), ())
+            index = self._recognise(Table(alternatives, (1.0,) * len(agreeing), skill), ())
         else:
             index = self._pick(_EQUAL[len(agreeing)], ()) if len(agreeing) > 1 else 0
         told = agreeing[index]
@@ -169,7 +175,7 @@ class Telling:
         if self._noise and len(candidates) > 1:
             dressed = tuple(before + candidate + after for candidate in candidates)
             index = candidates.index(truth)
-            if self.say(_noisy(dressed, index, self._noise), skill) != index:
+            if self.say(_noisy(dressed, index, self._noise, skill)) != index:
                 return
         else:
             self.force(before + truth + after, skill)
@@ -186,7 +192,19 @@ class Telling:
         after: str = "",
     ) -> None:
         """Remembers a possible forced choice: a candidate that is not allowed, in place of the words from `start`."""
-        self._moments.append((start, len(self.words), skill, candidates, allowed, before, after))
+        self.offer_span(start, len(self.words), skill, candidates, allowed, before, after)
+
+    def offer_span(
+        self,
+        start: int,
+        stop: int,
+        skill: int,
+        candidates: Sequence[str],
+        allowed: Container[str],
+        before: str,
+        after: str,
+    ) -> None:
+        self._moments.append((start, stop, skill, candidates, allowed, before, after))
 
     def _recognise(self, table: Table, excluded: Container[int]) -> int:
         assert self._heard is not None

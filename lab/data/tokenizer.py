@@ -16,7 +16,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from lab.config import ConfigError, Vocab
 
 END_OF_TEXT = "<|endoftext|>"
-TRAINING_BYTES = 10_000_000
+TRAINING_BYTES = 32_000_000
 """BPE reads the first documents of the training split, up to about this many bytes."""
 
 
@@ -94,7 +94,7 @@ def train_tokenizer(texts: Iterator[str], vocab: Vocab) -> Tokenizer:
     found = model.get_vocab_size()
     if found != vocab.value:
         raise ConfigError(
-            f"vocab.value = {vocab.value}: the corpus yields only {found} tokens. "
+            f"vocab.value = {vocab.value}: asked {vocab.value}, the corpus yields {found} tokens. "
             f"Choose vocab.value={found} or less, or a larger corpus."
         )
     return BpeTokenizer(model.to_str())

@@ -1,7 +1,7 @@
 """The pages of an ablation, rebuilt from its plan and run records alone: report.html, REPORT.md, figures, verdict.json.
 
 evidence + claims -> verdict    what holds
-figures, skills                 the pictures, as matplotlib figures
+figures, skills, canvas         the pictures, as matplotlib figures
 page                            the words and tables both pages show
 html, markdown                  the two forms
 """
@@ -21,7 +21,7 @@ def write(plan: dict[str, Any], records: Sequence[dict[str, Any]], folder: Path)
 
     The same plan and records give the same verdict.json, REPORT.md and report.html to the byte.
     """
-    from lab.report import figures, html, markdown
+    from lab.report import canvas, figures, html, markdown
     from lab.report.page import page
 
     found = verdict(plan, records)
@@ -30,8 +30,8 @@ def write(plan: dict[str, Any], records: Sequence[dict[str, Any]], folder: Path)
     pictures = {}
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     for name, figure in drawn.items():
-        pictures[name] = figures.svg(figure)
-        write_atomic(folder / "figures" / f"{name}.png", figures.png(figure))
+        pictures[name] = canvas.svg(figure)
+        write_atomic(folder / "figures" / f"{name}.png", canvas.png(figure))
     write_atomic(folder / "verdict.json", dumps(found, indent=1) + "\n")
     write_atomic(folder / "REPORT.md", markdown.render(content))
     write_atomic(folder / "report.html", html.render(content, pictures))

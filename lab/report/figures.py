@@ -1,55 +1,33 @@
 """The pictures of a sweep: where the arms end, how they got there, how steadily, and by which skills.
 
-`draw` returns matplotlib figures by file name. Colours are Okabe and Ito's (2008), told apart by colour-blind readers;
-an arm has one colour in every figure, a family one line style and marker. Text from plans is never read as mathematics.
+`draw` returns matplotlib figures by file name. An arm has one colour in every figure, a family one line style and marker.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import statistics
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lab import stats
 from lab.evidence import Arm, Evidence, gather, relative_differences
 from lab.report import skills
+from lab.report.canvas import COLOURS, GREY, settled, styled, subplots, tokens_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DPI = 130
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D46")
 STYLES, MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
-GREY = "#767676"
 SMALL: dict[str, Any] = {"textcoords": "offset points", "color": GREY, "fontsize": 8}
 ALONG = ("axes fraction", "data")
-STYLE: Any = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "axes.grid": True,
-    "grid.color": "#E6E6E6",
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "text.parse_math": False,
-    "svg.hashsalt": "lab",
-    "figure.constrained_layout.use": True,
-}
 Point = tuple[float, float]
 
 
 def draw(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, Figure]:
     """The figures of a sweep by file name, in the order a report shows them."""
-    import matplotlib
-
     evidence = gather(plan, records)
-    with matplotlib.rc_context(STYLE), _any_script():
+    with styled():
         figures = {
             "final": final(plan, evidence),
             "curves": curves(evidence),
@@ -58,15 +36,12 @@ def draw(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, F
         by_skill = skills.of_arms(evidence, {arm.label: _look(arm, evidence) for arm in evidence.arms})
         if by_skill:
             figures["skills"] = by_skill
-        for figure in figures.values():
-            figure.draw_without_rendering()
-            figure.set_layout_engine("none")  # laid out once, not again for each file format
-    return figures
+        return {name: settled(figure) for name, figure in figures.items()}
 
 
 def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
     """Final bits per byte against x, and below it the paired difference to the baseline with 95 % t intervals."""
-    figure, (level, difference) = _subplots(2, 1, size=(8, 6.4), sharex=True, height_ratios=(1, 1.25))
+    figure, (level, difference) = subplots(2, 1, size=(8, 6.4), sharex=True, height_ratios=(1, 1.25))
     numeric = all(arm.x is not None for arm in evidence.arms)
     where = {arm.name: float(number) if arm.x is None else arm.x for number, arm in enumerate(evidence.arms)}
     for number, family in enumerate(sorted({arm.family for arm in evidence.arms})):
@@ -113,7 +88,7 @@ def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
 
 def curves(evidence: Evidence) -> Figure:
     """Validation bits per byte on tokens, and the relative gap to the baseline, with the range over seeds as a band."""
-    figure, (level, gap) = _subplots(1, 2, size=(10, 4.2))
+    figure, (level, gap) = subplots(1, 2, size=(10, 4.2))
     base = {seed: _validation(record) for seed, record in evidence.baseline.records.items()}
     ends = []
     for arm in evidence.arms:
@@ -145,7 +120,7 @@ def gradients(evidence: Evidence) -> Figure:
 
     columns = 3
     rows = -(-len(evidence.arms) // columns)
-    figure, grid = _subplots(rows, columns, size=(10, 2.5 * rows + 0.4), sharex=True, sharey=True)
+    figure, grid = subplots(rows, columns, size=(10, 2.5 * rows + 0.4), sharex=True, sharey=True)
     panels = list(grid.flat)
     lines = {arm.name: [_gradient(record) for record in arm.records.values()] for arm in evidence.arms}
     for arm, axes in zip(evidence.arms, panels, strict=False):
@@ -167,44 +142,6 @@ def gradients(evidence: Evidence) -> Figure:
     figure.supxlabel("tokens (triangle: spike of the gradient norm, cross: spike of the loss)", fontsize=9)
     figure.supylabel("grad/norm before clipping", fontsize=9)
     return figure
-
-
-def svg(figure: Figure) -> bytes:
-    """The figure as an SVG document, the same bytes for the same figure."""
-    return _save(figure, "svg", {"Date": None, "Creator": None})
-
-
-def png(figure: Figure) -> bytes:
-    """The figure as a PNG picture, the same bytes for the same figure and matplotlib."""
-    return _save(figure, "png", {"Software": None})
-
-
-def _save(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
-    import matplotlib
-
-    file = io.BytesIO()
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="Glyph .* missing from font"
-        )  # a label may be in any script
-        figure.savefig(file, format=kind, dpi=DPI, metadata=metadata)
-    return file.getvalue()
-
-
-@contextlib.contextmanager
-def _any_script() -> Iterator[None]:
-    """Draw a box for a character the font lacks, without a warning: labels may be in any script."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
-
-
-def _subplots(rows: int, columns: int, *, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
-    """Axes on a figure of its own, free of pyplot's global state and of any display."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size)
-    return figure, figure.subplots(rows, columns, squeeze=rows == 1 or columns == 1, **options)
 
 
 def _look(arm: Arm, evidence: Evidence) -> dict[str, Any]:
@@ -291,11 +228,3 @@ def _reference_lines(evidence: Evidence) -> dict[str, float]:
 
 def _columns(points: Sequence[Point]) -> tuple[list[float], list[float]]:
     return [x for x, _ in points], [y for _, y in points]
-
-
-def tokens_text(value: float, _: int) -> str:
-    """1.5M for 1,500,000."""
-    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g}{unit}"
-    return f"{value:g}"

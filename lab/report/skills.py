@@ -9,6 +9,8 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lab.report.canvas import COLOURS, GREY, subplots, tokens_text
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -24,8 +26,6 @@ def known(summary: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
 
 def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
     """Excess of each skill and forced-choice accuracy, a row a skill, a marker an arm (mean over seeds); None without skills."""
-    from matplotlib.figure import Figure
-
     tables = {
         arm.label: [known(arm.records[seed]["summary"]) for seed in arm.values] for arm in evidence.arms
     }
@@ -33,8 +33,7 @@ def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
     if not tables:
         return None
     names = _hardest_first(next(iter(tables.values())))
-    figure = Figure(figsize=(10, 0.9 + 0.42 * len(names)))
-    excess, accuracy = figure.subplots(1, 2, sharey=True)
+    figure, (excess, accuracy) = subplots(1, 2, size=(10, 0.9 + 0.42 * len(names)), sharey=True)
     for key, axes in (("excess", excess), ("accuracy", accuracy)):
         for number, (label, found) in enumerate(tables.items()):
             shift = 0.5 * ((number + 0.5) / len(tables) - 0.5)
@@ -46,7 +45,7 @@ def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
     excess.set_yticks(range(len(names)), names)
     excess.invert_yaxis()
     excess.set_xlim(left=0)
-    accuracy.axvline(0.5, color="#767676", linewidth=1)
+    accuracy.axvline(0.5, color=GREY, linewidth=1)
     accuracy.set(title="Forced choice (line: chance)", xlabel="share right")
     accuracy.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     return figure
@@ -57,16 +56,12 @@ def learning(runs: dict[str, dict[str, Any]], lines: dict[str, dict[str, float]]
 
     runs: label -> record. Raises ValueError for a run without skills.
     """
-    from matplotlib.figure import Figure
-
-    from lab.report.figures import COLOURS, GREY, tokens_text
-
     for label, record in runs.items():
         if not known(record["summary"]):
             raise ValueError(f"{label}: has no skills")
     names = _hardest_first([known(record["summary"]) for record in runs.values()])
-    figure = Figure(figsize=(9.5, 7.2))
-    panels = figure.subplots(3, -(-len(names) // 3), sharex=True).flat
+    figure, grid = subplots(3, -(-len(names) // 3), size=(9.5, 7.2), sharex=True)
+    panels = iter(grid.flat)
     for name, axes in zip(names, panels, strict=False):
         for number, (label, record) in enumerate(runs.items()):
             summary = record["summary"]

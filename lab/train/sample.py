@@ -13,7 +13,9 @@ TEMPERATURE = 0.8
 
 
 @torch.no_grad()
-def samples(model: Transformer, shards: Shards, *, count: int, seed: int, device: str) -> list[dict[str, str]]:
+def samples(
+    model: Transformer, shards: Shards, *, count: int, seed: int, device: str
+) -> list[dict[str, str]]:
     """{"prompt", "text"} for the beginnings of the first `count` validation documents."""
     length = min(model.context_length, PROMPT_TOKENS + NEW_TOKENS)
     prompt_length = min(PROMPT_TOKENS, length // 2)

@@ -1,0 +1,78 @@
+"""How does a run look in TensorBoard?
+
+A run is the folder <group>/<arm>-seed<seed>-<id>, so runs sort and filter by ablation and arm, and a curve's step is
+`tokens`. TensorBoard has neither run states nor a table of configurations: both stand as texts, `config` and `final`.
+
+    tensorboard --logdir <folder>
+"""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from lab.board import SAMPLE_COLUMNS, Card, final
+
+
+def open(card: Card, *, folder: Path, mode: str) -> "_Run":
+    return _Run(card, folder)
+
+
+class _Run:
+    next_step = None
+
+    def __init__(self, card: Card, folder: Path):
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        name = re.sub(r"[^\w.=+-]+", "_", f"{card.name}-{card.run_id}")
+        run_folder = folder / card.group / name
+        before = set(run_folder.glob("events.*"))
+        self._card, self._tokens = card, 0
+        self._writer = EventFileWriter(str(run_folder), flush_secs=5)
+        (file,) = set(run_folder.glob("events.*")) - before
+        self.segment = str(file.relative_to(folder))
+        if not before:
+            self._add([_text("config", f"```\n{json.dumps(card.config, indent=1)}\n```")])
+
+    def log(self, row: dict[str, Any], *, step: int) -> None:
+        self._tokens = row["tokens"]
+        self._add([self._shown(key, value) for key, value in row.items() if key != "tokens"])
+
+    def close(self, summary: dict[str, Any] | None) -> None:
+        if summary:
+            self._add([_text("final", _table(["key", "value"], [[k, v] for k, v in final(summary).items()]))])
+        self._writer.close()
+
+    def _shown(self, key: str, value: Any) -> Any:
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        if isinstance(value, bytes):
+            return Summary.Value(tag=key, image=Summary.Image(colorspace=3, encoded_image_string=value))
+        if isinstance(value, list):
+            return _text(key, _table(SAMPLE_COLUMNS, self._card.sample_rows(value)))
+        return Summary.Value(tag=key, simple_value=value)
+
+    def _add(self, values: list[Any]) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        self._writer.add_event(Event(wall_time=time.time(), step=self._tokens, summary=Summary(value=values)))
+
+
+def _text(tag: str, markdown: str) -> Any:
+    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.types_pb2 import DT_STRING
+
+    return Summary.Value(
+        tag=tag,
+        metadata=SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text")),
+        tensor=TensorProto(dtype=DT_STRING, string_val=[markdown.encode()]),
+    )
+
+
+def _table(columns: Any, rows: list[list[Any]]) -> str:
+    """A Markdown table; a sample's own line breaks and bars don't end a cell."""
+    cells = [[re.sub(r"\s+", " ", str(v)).replace("|", "\\|") for v in row] for row in rows]
+    return "\n".join("|".join(row) for row in ([*columns], ["---"] * len(columns), *cells))

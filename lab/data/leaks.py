@@ -1,0 +1,90 @@
+"""Which training documents are in the validation set too, word for word or nearly? A score would reward memory there.
+
+Documents on both sides refuse the corpus. Near duplicates leave the training set where the split is ours to choose; in a
+split that the user chose they are counted, and many of them refuse it. Generated stories are exempt from that second part:
+both splits are draws from one distribution, and likeness is what that distribution gives.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lab.config import ConfigError
+from lab.data.corpus import Corpus, Document, Documents, batches, digest
+from lab.data.near_duplicates import SIMILAR, Index
+
+MOST_SHARE = 0.01
+
+
+class Leaks:
+    """Separates the training documents from `validation`, and knows afterwards what was found."""
+
+    def __init__(self, corpus: Corpus, validation: Sequence[Document]) -> None:
+        self._corpus, self._validation = corpus, validation
+        self._numbers = {digest(document.text): number for number, document in enumerate(validation)}
+        # The first training document that is, or nearly is, the validation document of that number.
+        self._same: dict[int, Document] = {}
+        self._near: dict[int, Document] = {}
+        self._passed = self._dropped = 0
+
+    def separate(self, training: Documents) -> Documents:
+        """Passes training documents through. Raises ConfigError at their end if the splits share too much."""
+        if self._corpus.has_floor:
+            yield from self._without_same(training)
+        else:
+            yield from self._without_near(self._without_same(training))
+        self._refuse()
+
+    def near_duplicates(self) -> dict[str, Any]:
+        """For the record, once all training documents are through."""
+        first = f"{_pair(self._validation, self._near)}" if self._near else None
+        return {
+            "validation_documents": len(self._near),
+            "training_documents_dropped": self._dropped,
+            "first": first,
+        }
+
+    def _without_same(self, training: Documents) -> Documents:
+        for document in training:
+            number = self._numbers.get(digest(document.text))
+            if number is not None:
+                self._same.setdefault(number, document)
+            else:
+                yield document
+
+    def _without_near(self, training: Documents) -> Documents:
+        index = Index([document.text for document in self._validation])
+        for batch in batches(training):
+            for document, near in zip(batch, index.find([d.text for d in batch]), strict=True):
+                for number in near:
+                    self._near.setdefault(number, document)
+                if near and self._corpus.drops_near_duplicates:
+                    self._dropped += 1
+                else:
+                    self._passed += 1
+                    yield document
+
+    def _refuse(self) -> None:
+        of = f"of {len(self._validation)} validation documents"
+        if self._same:
+            key = "data.grammar" if self._corpus.has_floor else "data.validation_path"
+            fix = "Allow more stories" if self._corpus.has_floor else "Remove them from one of the two"
+            raise ConfigError(
+                f"{key}: {len(self._same)} {of} are in the training set too "
+                f"(first: {_pair(self._validation, self._same)}). {fix}."
+            )
+        if not self._corpus.drops_near_duplicates and len(self._near) > MOST_SHARE * len(self._validation):
+            raise ConfigError(
+                f"data.validation_path: {len(self._near)} {of} are nearly in the training set too, {SIMILAR:.0%} of a "
+                f"pair's text or more (first: {_pair(self._validation, self._near)}). Remove them from one of the two."
+            )
+        if self._dropped > self._passed:
+            raise ConfigError(
+                f"data.path: {self._dropped} of {self._dropped + self._passed} training documents nearly equal one "
+                f"held out (first: {_pair(self._validation, self._near)}). Remove near copies, or give "
+                "data.validation_path."
+            )
+
+
+def _pair(validation: Sequence[Document], found: dict[int, Document]) -> str:
+    number, document = next(iter(found.items()))
+    return f"{validation[number].place}, the same as {document.place}"

@@ -1,0 +1,181 @@
+"""Which sentences tell a story? Templates: literal words, `[one|of|several]`, and `{slots}` that lab/data/plot.py fills.
+
+A form has heads (between slashes) and a body. Each head is recognised by its own words, so the first words of a
+sentence say which event it tells. A head that begins with a newline begins a paragraph.
+"""
+
+from dataclasses import dataclass
+
+Form = tuple[str, str]
+"""Heads, separated by slashes, and the body that follows any of them."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A kind of sentence: how likely, in which state of the story it can be told, and its forms."""
+
+    name: str
+    weight: float
+    needs: str
+    forms: tuple[Form, ...]
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """All templates. Cut down, all texts of the grammar can be listed."""
+
+    opening: Form = (
+        "Once upon a time, there was/Long ago, there lived/In a quiet village, there lived/Not far from here, there was"
+        "/There once was/In a far land, there lived/Many years ago, there was/This is the story of",
+        "{a_trait} {child} named {name}.",
+    )
+    home: Form = (
+        "Near/Not far from/Close to/Outside/A mile from/On the edge of/Just south of/Somewhere near",
+        "{town}, {he} lived with {his} {relative} in {a_home} beside {a_plant}.",
+    )
+    town_facts: tuple[tuple[str, str], ...] = (
+        ("weather", "The weather there was mostly {fact}."),
+        ("sky", "Above the roofs the sky was often {fact}."),
+        ("dish", "Every Sunday, people there ate {fact}."),
+        ("flag", "A flag on the roof was {fact}."),
+        ("flower", "On every windowsill there stood {a_fact}."),
+        ("sport", "All the children there played {fact}."),
+        ("scent", "Most days the air smelled of {fact}."),
+        ("crop", "In the fields there grew {fact}."),
+        ("craft", "Most people there were good at {fact}."),
+        ("bird", "Above the gate was the picture of {a_fact}."),
+    )
+    person_facts: tuple[tuple[str, str], ...] = (
+        ("food", "At every meal, {he} asked for {fact}."),
+        ("color", "From head to toe, {he} dressed in {fact}."),
+        ("game", "Of all games, {he} liked {fact} best."),
+        ("fruit", "No day passed when {he} did not eat {fact}."),
+        ("drink", "Each morning, {he} drank {fact}."),
+        ("pastime", "Year after year, {he} won prizes for {fact}."),
+        ("season", "More than anything, {he} loved {fact}."),
+        ("flower", "On {his} hat {he} wore {a_fact}."),
+        ("instrument", "For years, {he} had played the {fact}."),
+        ("month", "Everyone knew that {his} birthday was in {fact}."),
+        ("smell", "No matter where {he} went, {he} smelled of {fact}."),
+        ("sound", "Nothing pleased {him} more than {fact}."),
+        ("number", "A lucky number of {his} was {fact}."),
+        ("weekday", "Once a week, on {fact}, {he} took a bath."),
+        ("job", "One day, {he} wanted to become {a_fact}."),
+        ("dream", "Almost every night, {he} dreamed of {fact}."),
+    )
+    find: Form = (
+        "\nOne",
+        "{weather} {time}, {he} [found|discovered|spotted|noticed|won] {a_thing} {place}.",
+    )
+    count: Form = (
+        "In a bag/In one pocket/In a basket/In a small box",
+        "{he} carried {first_count} {counted} to share with others.",
+    )
+    scenery: tuple[Form, ...] = (
+        ("The sky was/Above them the sky was/Over the hills the sky was", "{sky}, and the air smelled of {smell}."),
+        ("In the distance there was/Far away there was", "[faint|loud|soft|strange] {heard}, and {a_animal} {animal_verb}."),
+        ("Beneath/Next to/In the shade of", "{a_plant}, {a_animal} {animal_verb} {manner}."),
+        ("Nearby, the/That day, the/Not far off, the/Across the road, the", "{who_that}."),
+        ("Outside,/Across the field,/On the other side,", "{a_person} {deed} while {a_animal} {animal_verb}."),
+        ("It was a little/It was rather/It was quite", "{weather}, so {a_person} {deed}."),
+        ("Meanwhile,/Further on,/Beyond the trees,", "{a_animal} {chase} {a_animal} {manner}."),
+        ("By the roadside grew/Along the wall grew", "{a_plant} and {a_plant}."),
+    )  # fmt: skip
+    events: tuple[Event, ...] = (
+        Event("meet", 2.0, "stranger", ((
+            "On the path,/At the crossroads,/After breakfast,/A little later,/Behind a fence,"
+            "/On the way home,/The next day,/In front of a shop,/Near the stream,/Around noon,",
+            "{hero} [met|saw|noticed|heard] {a_animal} named {friend}, who wore {a_cloth} {and_carried}.",
+        ),)),
+        Event("bring", 1.0, "unseen", ((
+            "In a corner,/Under a leaf,/Inside a barrel,/Through a window,/At the back door,/In the mail,"
+            "/Among the weeds,/Beside a stone,/Out of nowhere,/On a shelf,",
+            "{person} [found|discovered|noticed|spotted] {a_thing}.",
+        ),)),
+        Event("give", 1.5, "held", (
+            (
+                "With a smile,/To be nice,/As a present,/Without a word,/A moment later,/Very softly,/On the way,"
+                "/Just for fun,/As a thank-you,/In the shade,",
+                "{holder} [gave|handed|passed|offered|brought] the {held} to {other}.",
+            ),
+            (
+                '"You may have this,"/"Here, take it,"/"This is for you,"/"Keep it safe,"/"Catch!"/"Surprise!"',
+                "said {holder}, [giving|handing|passing|tossing] the {held} to {other}.",
+            ),
+        )),
+        Event("take", 1.0, "held", ((
+            "All at once,/When nobody looked,/With quick fingers,/Without asking,/Like a thief,/For a while,"
+            "/In a hurry,/As a joke,/Feeling bold,/Before long,",
+            "{taker} [took|grabbed|borrowed|snatched] the {taken} from {owner}.",
+        ),)),
+        Event("swap", 1.0, "two holders", ((
+            "Later on,/For a change,/After some talk,/As good friends do,/By agreement,/After lunch,/Fair and square,"
+            "/With a handshake,/Under the trees,/In the end,",
+            "{swapper} [traded|swapped|exchanged] the {held} for the {taken} of {owner}.",
+        ),)),
+        Event("lose", 1.0, "held", ((
+            "By mistake,/On the way back,/While running,/Without noticing,/While playing,/Oh no!/Sadly,/In the dark,"
+            "/By bad luck,/Being tired,",
+            "{holder} [dropped|lost|left|forgot] the {held} {place}.",
+        ),)),
+        Event("hide", 1.0, "held", ((
+            "As a prank,/To tease the others,/For safety,/Because of the rain,/Very quietly,/On tiptoe,"
+            "/Behind everyone,/When it thundered,/Before a nap,/Looking around,",
+            "{holder} [hid|put|stuffed|tucked] the {held} {hideout}.",
+        ),)),
+        Event("find", 2.0, "lost", ((
+            "After a long search,/By good luck,/Looking everywhere,/Soon enough,/With sharp eyes,/At last,"
+            "/Thanks to a hint,/Following the footprints,/Hoping for luck,/Step by step,",
+            "{person} [found|discovered|spotted|noticed] the {lost} {lies}.",
+        ),)),
+        Event("where", 1.5, "thing", ((
+            "Suddenly,/A bit later,/Out of curiosity,/In the middle of a game,/Looking puzzled,/After some thought,"
+            "/Once again,/During a break,/In a loud voice,/With a frown,",
+            '{person} asked {other}, "[Where is|Who has|Have you seen] the {thing}?" "{answer}," said {back}.',
+        ),)),
+        Event("eat", 1.5, "several", ((
+            "Feeling hungry,/At snack time,/Around four,/After a walk,/For lunch,/With both hands,/As a treat,"
+            "/While resting,/Out of greed,/Sitting down,",
+            "{person} [ate|lost|sold|wasted] {fewer} of the {counted}, which left {now}.",
+        ),)),
+        Event("gain", 1.5, "few", ((
+            "On a table,/Down the road,/In a box,/From a neighbor,/What luck!/Behind the house,/From an old lady,"
+            "/At a small shop,/With some help,/For good work,",
+            "{person} [got|found|bought|received] {more} more {counted}, which made {now} altogether.",
+        ),)),
+        Event("how many", 1.0, "counted", ((
+            "Later that day,/Opening the bag,/After counting twice,/With a grin,/Rubbing both eyes,/Looking hungry,"
+            "/All of a sudden,/Once more,/At the corner,/Being good at numbers,",
+            '{person} asked {other}, "How many {counted} do we have?" "We have {now}," said {back}.',
+        ),)),
+        Event("play", 1.5, "", ((
+            "Afterwards,/For an hour,/Until dusk,/Side by side,/In high spirits,/Hand in hand,/As a team,"
+            "/While the sun shone,/Laughing loudly,/That whole day,",
+            "the friends {deed}, and then {they} {deed} [together|for a while|again|until noon].",
+        ),)),
+        Event("feel", 1.5, "", ((
+            "After all that,/Deep inside,/For a minute,/To be honest,/Just then,/At that moment,/Strangely enough,"
+            "/As night came near,/No wonder,/From time to time,",
+            "{person} felt {feeling}, so {he} {joy} {manner}.",
+        ),)),
+        Event("chat", 1.5, "", ((
+            '"Look at/"I can see/"There is/"Watch out for/"I am afraid of/"I dreamed of/"Listen to/"I like/"Beware of'
+            '/"Come and see',
+            '{a_animal}!" {speech} {person}, and {he} {joy} {manner}.',
+        ),)),
+        Event("scenery", 1.0, "", ()),
+    )  # fmt: skip
+    ending: Form = (
+        "At the end of the day,/When the moon came up,/Before bedtime,/At dusk,/That evening,"
+        "/When the stars came out,/Finally,/As the sun went down,/Late at night,/When it got dark,",
+        "{outcome}. The number of {counted} was {now}. For supper, the {same_child} had some {fact:food} and"
+        " {fact:drink}. In bed, {he} dreamed of {fact:dream}.",
+    )
+    moral: tuple[Form, ...] = (
+        ("\nSo/\nIn this way,/\nThat is how", "{hero} learned to {moral}."),
+        ("\nFrom then on,/\nAfter this day,/\nEver since,", "{hero} tried to {moral}."),
+        ("\nNow/\nAt long last,", "{hero} knew that it is best to {moral}."),
+    )
+
+
+SENTENCES = Sentences()
