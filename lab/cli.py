@@ -361,8 +361,10 @@ def sync(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab import tracker
     from lab.compose import Override, compose
 
-    config = compose([Override(text) for text in overrides])
-    sent = tracker.sync(RESULTS / "runs", RESULTS / "wandb", project=config.tracker.project)
+    to = compose([Override(text) for text in overrides]).tracker
+    if to.name == "none":
+        raise ConfigError("tracker = none: no tracker to send to. Leave it out, or name one.")
+    sent = tracker.sync(RESULTS / "runs", RESULTS / to.name, board=to.name, project=to.project, mode=to.mode)
     listing.show(sent, as_json=options.json, columns=("id", "state", "sent"))
     return 0
 
@@ -395,7 +397,7 @@ COMMANDS: dict[str, Any] = {
     "axes": (axes, "list the design axes, their variants and sources", _json),
     "baselines": (baselines, "score n-gram tables on a corpus", _override_arguments),
     "skills": (skills, "compare runs skill by skill with the floor and the best n-gram", _skills_arguments),
-    "sync": (sync, "send to W&B what it is missing", _override_arguments),
+    "sync": (sync, "send to W&B, or another tracker, what it is missing", _override_arguments),
     "completion": (
         completion,
         'tab completion for bash or zsh: eval "$(lab completion bash)"',
@@ -431,12 +433,13 @@ def _execute(plan: Any, *, quiet: bool) -> dict[str, str]:
     follower = (
         tracker.start(
             RESULTS / "runs",
-            RESULTS / "wandb",
+            RESULTS / plan.tracker.name,
             list(plan.jobs),
+            board=plan.tracker.name,
             project=plan.tracker.project,
             mode=plan.tracker.mode,
         )
-        if plan.tracker.name == "wandb"
+        if plan.tracker.name != "none"
         else None
     )
     try:

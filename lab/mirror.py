@@ -71,7 +71,7 @@ class MetricsTail:
         if line["kind"] == "spike":
             name = f"spike/{line['signal']}"
             self._spikes[name] += 1
-            line = {"tokens": line["tokens"], name: line["score"], f"{name}/count": self._spikes[name]}
+            return {"tokens": line["tokens"], name: line["score"], f"{name}/count": self._spikes[name]}
         if line["kind"] == "sample":
             sample = {key: line[key] for key in ("tokens", "prompt", "text")}
             return {"tokens": line["tokens"], "samples": [*self._row.get("samples", []), sample]}

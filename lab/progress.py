@@ -1,6 +1,8 @@
 """Live progress on a terminal; one line for each run that ends elsewhere."""
 
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,7 +17,7 @@ def shown(*, quiet: bool) -> Iterator[Callable[["Progress"], None] | None]:
     if quiet:
         yield None
     elif not sys.stderr.isatty():
-        yield _lines()
+        yield lines()
     else:
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn
@@ -32,14 +34,15 @@ def shown(*, quiet: bool) -> Iterator[Callable[["Progress"], None] | None]:
             yield lambda p: bar.update(task, completed=p.done(), description=_runs(p), left=_left(p))
 
 
-def _lines() -> Callable[["Progress"], None]:
-    told = -1
+def lines(*, every: float = math.inf) -> Callable[["Progress"], None]:
+    """Prints a line when a run has ended, and besides after so many seconds."""
+    told, at = -1, time.monotonic()
 
     def show(progress: "Progress") -> None:
-        nonlocal told
+        nonlocal told, at
         ended = sum(progress.share(i) == 1.0 for i in progress.jobs)
-        if ended != told:
-            told = ended
+        if ended != told or time.monotonic() - at > every:
+            told, at = ended, time.monotonic()
             print(
                 f"{_runs(progress)}, {progress.done():.0%}{_left(progress) and ', ' + _left(progress)}",
                 file=sys.stderr,

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from lab.board import BOARDS, lack
 from lab.config import Config
 
 Rule = tuple[str, Callable[[Config], Any], Callable[[Any], bool], str]
@@ -115,6 +116,7 @@ RULES: tuple[Rule, ...] = (
     _rule("evaluation.samples", lambda v: 0 <= v <= 64, "must be from 0 to 64."),
     _rule("monitor.spike_window", lambda v: v >= 2, "needs 2 steps or more."),
     *map(_positive, ("monitor.spike_threshold", "monitor.divergence_factor", "monitor.divergence_patience")),
+    _among("tracker.name", "none", *BOARDS),
     _among("tracker.mode", "auto", "offline", "online"),
     _positive("engine.workers"),
     _among("engine.device", "auto", "cpu", "cuda"),
@@ -187,4 +189,6 @@ def _between(config: Config) -> list[tuple[str, str]]:
         )
     if config.schedule.warmup_fraction + config.schedule.decay_fraction > 1:
         found.append(("schedule.decay_fraction", "warm-up and decay are longer than training. Shorten one."))
+    if lacking := lack(config.tracker.name):
+        found.append(("tracker.name", lacking))
     return found

@@ -31,6 +31,9 @@ def execute(
 ) -> dict[str, str]:
     """Train every job that has no end state yet; returns the state of each run id. A signal to stop leaves a resumable sweep."""
     waiting = [run_id for run_id in jobs if store.state(run_id) not in END_STATES]
+    for run_id in waiting:
+        if parent := jobs[run_id]["manifest"].get("parent"):
+            store.keep_checkpoint(parent["run_id"], parent["step"])
     progress = Progress(jobs, store)
     if waiting:
         _run_all(jobs, waiting, store, workers or default_workers(jobs[waiting[0]]["device"]), progress, show)

@@ -28,6 +28,7 @@ from lab.mirror import Journal, Mirror, RunMirror
 from lab.runs import RunStore
 
 POLL_SECONDS = 2.0
+CLOSE_SECONDS = 4.5  # how long the end of a sweep may wait for its follower
 ORPHAN_SECONDS = 60.0  # how long a follower may go on after its sweep is gone
 CLIENT_PREFIXES = ("WANDB_", "TRACKIO_")
 
@@ -112,7 +113,7 @@ class Follower:
             for run_id in run_ids:
                 self._stdin.write(f"{run_id}\n".encode())
 
-    def close(self, timeout: float = 5.0) -> None:
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Say that the sweep is over, leave the follower `timeout` seconds to send the rest, then end it."""
         self._stdin.close()
         try:
@@ -227,7 +228,8 @@ def _send(mirror: Mirror, mode: str) -> list[dict[str, Any]]:
             result["sent"] = run.sent
         except Exception as error:
             result |= {"state": "failed", "reason": str(error)}
-            wandb.restart_client()
+            if mirror.board == "wandb":
+                wandb.restart_client()
             if time.monotonic() - began >= wandb.INIT_SECONDS:  # a server that refuses does so at once
                 unreachable = str(error)
     return results

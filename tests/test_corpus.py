@@ -82,7 +82,12 @@ def test_stories_have_a_floor() -> None:
 
 
 def test_validation_files_of_a_folder_by_their_names(tmp_path: Path) -> None:
-    for name in ("TinyStoriesV2-GPT4-train.txt", "TinyStoriesV2-GPT4-valid.txt", "ru_train-00000-of-00002.txt", "val.txt"):
+    for name in (
+        "TinyStoriesV2-GPT4-train.txt",
+        "TinyStoriesV2-GPT4-valid.txt",
+        "ru_train-00000-of-00002.txt",
+        "val.txt",
+    ):
         (tmp_path / name).write_text(name)
     train, validation = both(open_text(tmp_path))
     assert train == ["TinyStoriesV2-GPT4-train.txt", "ru_train-00000-of-00002.txt"]
@@ -95,13 +100,17 @@ def test_the_files_of_a_folder_advance_together(tmp_path: Path) -> None:
     (tmp_path / "validation.txt").write_text("v")
     documents = list(open_text(tmp_path).documents("train"))
     assert "".join(document.text for document in documents) == "12x34y56z"
-    assert [document.read for document in documents] == pytest.approx([i / 6 for i in (1, 2, 2, 3, 4, 4, 5, 6, 6)])
+    assert [document.read for document in documents] == pytest.approx(
+        [i / 6 for i in (1, 2, 2, 3, 4, 4, 5, 6, 6)]
+    )
 
 
 def test_a_folder_named_like_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "x.jsonl").mkdir()
-    with pytest.raises(ConfigError, match=r"data.path = \S+/x.jsonl: is no regular file. Remove or rename it."):
+    with pytest.raises(
+        ConfigError, match=r"data.path = \S+/x.jsonl: is no regular file. Remove or rename it."
+    ):
         open_text(tmp_path)
     with pytest.raises(ConfigError, match=r"data.path = \S+/x.jsonl: no file in this folder ends in .txt"):
         open_text(tmp_path / "x.jsonl")
@@ -147,6 +156,12 @@ def test_a_missing_file_names_its_neighbours(tmp_path: Path) -> None:
         open_text(tmp_path / "trian.jsonl")
     with pytest.raises(ConfigError, match="Nor is there such a folder"):
         open_text(tmp_path / "nowhere" / "a.txt")
+
+
+def test_an_unknown_kind_of_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.docx").write_text("a")
+    with pytest.raises(ConfigError, match=r"data.path = \S+a.docx: unknown kind of file. Convert it to .txt"):
+        open_text(tmp_path / "a.docx")
 
 
 def test_a_path_is_required() -> None:

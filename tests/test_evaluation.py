@@ -19,7 +19,11 @@ NAN, NONE = float("nan"), NO_SKILL
 # A corpus of three texts. Word ends are part of the event: "a" is half of it, though every text starts with an a.
 VOCABULARY = [b"", b" ", b"a", b"b", b"c", b" c", b"bc"]
 TEXTS = {"ab c": (0.5, [2, 3, 5]), "a c": (0.25, [2, 5]), "a bc": (0.25, [2, 1, 6])}
-WORDS = {"ab c": [(0, 1.0), (1, 0.0)], "a c": [(0, 1.0), (1, 1.0)], "a bc": [(0, 1.0), (1, 1.0)]}  # skill, bits
+WORDS = {
+    "ab c": [(0, 1.0), (1, 0.0)],
+    "a c": [(0, 1.0), (1, 1.0)],
+    "a bc": [(0, 1.0), (1, 1.0)],
+}  # skill, bits
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
     "config", "rules", "compose", "data", "model", "budget", "runs", "train", "ablation", "plan", "sweep", "progress", "listing", "cli",
 )  # fmt: skip
-MIRRORING = ("config", "runs", "mirror", "tracker", "cli")
+MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
 READING = ("stats", "evidence", "predicates", "confounds", "claims", "report", "publish", "cli")
 HEAVY = {
     "torch",
@@ -20,6 +20,8 @@ HEAVY = {
     "tokenizers",
     "datasets",
     "wandb",
+    "trackio",
+    "tensorboard",
     "scipy",
     "matplotlib",
     "jinja2",

@@ -128,5 +128,7 @@ def test_reference_values_on_tinystories(tmp_path: Path) -> None:
     """Independent measurements on the same files: 2.63, 1.54, 1.20, 1.15 bits/byte at 1,024 tokens."""
     data = Data("tinystories", str(SHARED), None, 0.05, "text", 0, 0, 0, GRAMMAR)
     shards = Shards.open(prepare(data, Vocab("bpe", 1024), cache=tmp_path, progress=None))
-    measured = [line["bpb"] for line in baseline(shards, orders=range(1, 5), documents=None, context_length=256)]
+    measured = [
+        line["bpb"] for line in baseline(shards, orders=range(1, 5), documents=None, context_length=256)
+    ]
     np.testing.assert_allclose(measured, [2.63, 1.54, 1.20, 1.15], atol=0.006)

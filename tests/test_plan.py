@@ -19,7 +19,9 @@ def plan(tmp_path, monkeypatch):
     """`plan(name, *overrides)` with a stand-in for prepared data whose fingerprint is its path."""
 
     def prepared(config, **_):
-        return tmp_path, Corpus(str(config.data.path), bytes_per_token=4.0, train_tokens=10**9, tokenizer_hash="t")
+        return tmp_path, Corpus(
+            str(config.data.path), bytes_per_token=4.0, train_tokens=10**9, tokenizer_hash="t"
+        )
 
     monkeypatch.setattr(planning, "prepared", prepared)
     monkeypatch.setattr(planning, "_reference_lines", lambda baseline: [])

@@ -191,7 +191,9 @@ def test_axis_without_numbers(tmp_path):
 def test_other_overrides_stand_in_the_command():
     plan, records = sweep({"plain_x4": [1.5, 1.6]}, claims=[])
     plan["overrides"] = ["size=nano", "data=stories", "optimizer.lr=0.01"]
-    assert page(plan, records, verdict(plan, records), [])["command"].endswith("SEEDS=2 ARGS=optimizer.lr=0.01")
+    assert page(plan, records, verdict(plan, records), [])["command"].endswith(
+        "SEEDS=2 ARGS=optimizer.lr=0.01"
+    )
 
 
 def test_importing_the_room_loads_no_heavy_library():

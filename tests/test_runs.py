@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from lab import runs
+from lab.config import run_config
 from lab.runs import RunStore, dumps, run_id, write_atomic
 from tests.tiny_run import DATA, PROVENANCE, tiny_run
 
+RESULTS = Path(__file__).parents[1] / "results"
 MANIFEST = {
     "group": "g",
     "job_type": "a",
@@ -47,6 +50,16 @@ def test_identity_ignores_paths_and_neutral_values_and_nothing_else():
         tiny_run(data_fingerprint="f", steps=3, stability=dataclasses.replace(base.stability, z_loss=1e-4)),
     ]
     assert len({run_id(c) for c in [base, *others]}) == 6
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/*/runs.jsonl")), ids=lambda path: path.parent.name)
+def test_published_runs_keep_their_names(path, monkeypatch):
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        # The recipe of the data grew since; it stands in the identity by its fingerprint.
+        config = run_config(record["config"] | {"data": dataclasses.asdict(DATA)})
+        monkeypatch.setattr(runs, "NUMERICS", record["numerics"])
+        assert run_id(config) == record["run_id"]
 
 
 def test_numbers_that_are_not_finite_become_null():
@@ -120,7 +133,21 @@ def test_checkpoints_are_kept_by_step_not_by_name(store):
     run = started(store)
     for at in (9000, 10000, 11000):
         store.save_checkpoint(run, at, b"x")
-    assert store._checkpoints(run) == [10000, 11000]
+    assert store.checkpoints(run) == [10000, 11000]
+
+
+def test_checkpoints_to_keep_stay_whatever_comes_later(store):
+    run = started(store)
+    store.save_checkpoint(run, 5, b"five", keep=True)
+    for at in (6, 7, 8):
+        store.save_checkpoint(run, at, b"x")
+    assert store.checkpoints(run) == [5, 7, 8]
+    store.keep_checkpoint(run, 7)
+    store.finish(run, {"state": "finished", "reason": None})
+    assert store.checkpoints(run) == [5, 7, 8]
+    assert store.read_checkpoint(run, 5) == b"five" and store.read_checkpoint(run, 6) is None
+    store.clear(run)
+    assert store.checkpoints(run) == [] and list((store.folder(run) / "checkpoint").iterdir()) == []
 
 
 def _hold(root, holding, release):

@@ -11,6 +11,7 @@ import pytest
 from lab.data.shards import ShardError, Shards, token_dtype
 from tests.hand_shards import sealed, write_shards
 
+
 @pytest.fixture
 def shards(tmp_path: Path) -> Shards:
     # Stream: 0 1 2 | 0 3 | 0 4 5 6 7 8 9 4 | 0 2, and the closing 0 at position 15.

@@ -15,8 +15,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from lab.config import ConfigError
-
 BOARDS = ("wandb", "trackio", "tensorboard")
 SAMPLE_COLUMNS = ("arm", "seed", "tokens", "prompt", "text")
 SUCCESSFUL_ENDS = ("finished", "pruned")
@@ -57,21 +55,16 @@ class Board(Protocol):
         """Hand over the rest and wait for it. Without a `summary` the run may go on later."""
 
 
-def board(name: str) -> Any:
-    """The module of a dashboard. Raises ConfigError where its package is not installed."""
-    if name not in BOARDS:
-        raise ConfigError(f"tracker.name = {name}: not a tracker. Choose {', '.join(BOARDS)} or none.")
-    if find_spec(name) is None:
-        raise ConfigError(f"tracker.name = {name}: {missing(name)}")
-    return import_module(f"lab.board.{name}")
-
-
-def missing(name: str) -> str:
-    return f"its package is not installed. Run: .venv/bin/pip install --editable '.[{name}]'"
+def lack(name: str) -> str | None:
+    """Why a tracker of BOARDS, or "none", can't be used here; None where it can."""
+    if name in BOARDS and find_spec(name) is None:
+        return f"its package is not installed. Run: .venv/bin/pip install --editable '.[{name}]'"
+    return None
 
 
 def open_run(name: str, card: Card, *, folder: Path, mode: str) -> Board:
-    opened: Board = board(name).open(card, folder=folder, mode=mode)
+    """Show a run at one of BOARDS."""
+    opened: Board = import_module(f"lab.board.{name}").open(card, folder=folder, mode=mode)
     return opened
 
 

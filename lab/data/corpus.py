@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lab.config import ConfigError, Data
-from lab.data import near_duplicates, stories
+from lab.data import near_duplicates, stories, tellers
 from lab.data.files import SUFFIXES, kind, read_documents
 from lab.data.shards import file_sha256
 from lab.data.stories import Story
-from lab.data.tellers import tell
 
 HUB_NAME = "roneneldan/TinyStories"
 HUB_REVISION = "f54c09fd23315a6f9c86f9dc80f725de7d8f9c64"
@@ -104,14 +103,13 @@ def _stories(data: Data) -> Corpus:
     def documents(split: str) -> Documents:
         count = data.stories if split == "train" else data.validation_stories
         if split == "train":
-            for number, text in enumerate(
-                tell(data.grammar, seed=data.seed, split=split, count=count), start=1
-            ):
-                yield Document(f"{split} story {number - 1}", text, read=number / count)
+            told = tellers.texts(data.grammar, seed=data.seed, split=split, count=count)
+            for number, text in enumerate(told):
+                yield Document(f"{split} story {number}", text, read=(number + 1) / count)
             return
-        told = stories.generate(data.grammar, seed=data.seed, split=split, count=count)
-        for number, story in enumerate(told, start=1):
-            yield Document(f"{split} story {number - 1}", story.text, story=story, read=number / count)
+        held_out = stories.generate(data.grammar, seed=data.seed, split=split, count=count)
+        for number, story in enumerate(held_out):
+            yield Document(f"{split} story {number}", story.text, story=story, read=(number + 1) / count)
 
     fingerprint = stories.recipe_fingerprint(
         data.grammar, seed=data.seed, stories=data.stories, validation_stories=data.validation_stories

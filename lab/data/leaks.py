@@ -36,7 +36,7 @@ class Leaks:
 
     def near_duplicates(self) -> dict[str, Any]:
         """For the record, once all training documents are through."""
-        first = f"{_pair(self._validation, self._near)}" if self._near else None
+        first = self._first(self._near, "nearly") if self._near else None
         return {
             "validation_documents": len(self._near),
             "training_documents_dropped": self._dropped,
@@ -68,23 +68,21 @@ class Leaks:
         if self._same:
             key = "data.grammar" if self._corpus.has_floor else "data.validation_path"
             fix = "Allow more stories" if self._corpus.has_floor else "Remove them from one of the two"
+            first = self._first(self._same, "the same as")
             raise ConfigError(
-                f"{key}: {len(self._same)} {of} are in the training set too "
-                f"(first: {_pair(self._validation, self._same)}). {fix}."
+                f"{key}: {len(self._same)} {of} are in the training set too (first: {first}). {fix}."
             )
         if not self._corpus.drops_near_duplicates and len(self._near) > MOST_SHARE * len(self._validation):
             raise ConfigError(
-                f"data.validation_path: {len(self._near)} {of} are nearly in the training set too, {SIMILAR:.0%} of a "
-                f"pair's text or more (first: {_pair(self._validation, self._near)}). Remove them from one of the two."
+                f"data.validation_path: {len(self._near)} {of} are nearly in the training set too, at a similarity of "
+                f"{SIMILAR} or more (first: {self._first(self._near, 'nearly')}). Remove them from one of the two."
             )
         if self._dropped > self._passed:
             raise ConfigError(
-                f"data.path: {self._dropped} of {self._dropped + self._passed} training documents nearly equal one "
-                f"held out (first: {_pair(self._validation, self._near)}). Remove near copies, or give "
-                "data.validation_path."
+                f"data.path: {self._dropped} of {self._dropped + self._passed} training documents nearly equal one held "
+                f"out (first: {self._first(self._near, 'nearly')}). Remove near copies, or give data.validation_path."
             )
 
-
-def _pair(validation: Sequence[Document], found: dict[int, Document]) -> str:
-    number, document = next(iter(found.items()))
-    return f"{validation[number].place}, the same as {document.place}"
+    def _first(self, found: dict[int, Document], how: str) -> str:
+        number, document = next(iter(found.items()))
+        return f"{self._validation[number].place}, {how} {document.place}"

@@ -172,7 +172,8 @@ class Lexicon:
     manners: tuple[str, ...] = _words(
         "happily quietly loudly slowly softly quickly gently sadly proudly merrily calmly suddenly carefully boldly nervously"
         " eagerly lazily politely gladly shyly secretly wildly sleepily patiently kindly clumsily gracefully swiftly"
-        " bravely cheerfully silently warmly"
+        " cheerfully silently warmly neatly tenderly firmly hastily joyfully angrily anxiously hopefully sweetly wearily"
+        " awkwardly briefly brightly crossly daintily dreamily excitedly gleefully lightly playfully tiredly"
     )
     things_heard: tuple[str, ...] = _words(
         "thunder music bells laughter wind waves footsteps singing barking rain drums hooves whispers crickets"
@@ -235,6 +236,10 @@ class Lexicon:
     clothes: tuple[str, ...] = _words(
         "scarf hat coat cap dress jacket cloak shirt sweater apron bow hood vest collar skirt jumper raincoat bonnet"
         " sash waistcoat shawl tunic robe bathrobe"
+    )
+    fabrics: tuple[str, ...] = _words(
+        "red blue woollen green striped yellow velvet spotted black silk purple white leather orange checkered cotton pink"
+        " knitted patched ragged flannel linen flowery fur"
     )
     counted: tuple[tuple[str, str], ...] = tuple(
         (word.split("/")[0], word.split("/")[1])

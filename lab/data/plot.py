@@ -22,7 +22,7 @@ PRONOUNS = {"girl": ("she", "her", "her"), "boy": ("he", "him", "his")}
 RIVALS = (("he", "she", "they"), ("him", "her", "them"), ("his", "her", "their"))
 MOST = 12
 """Numbers are told in words, up to this one."""
-LAST_EVENT = 172
+LAST_EVENT = 155
 """No event begins after so many words: the longest one and the ending fit into 250."""
 MAX_DEPTH = 3
 
@@ -56,10 +56,8 @@ class Plot:
         self.say(world.opening)
         self.say(world.home)
         self.say(world.town_facts)
-        self.say(world.person_facts)
         self.say(world.find)
         self.say(world.count)
-        self.scenery(world.grammar.distance)
         while True:
             name = self.say(self.menu(), newline=self.told % 3 == 0)
             if name == "end":
@@ -72,8 +70,9 @@ class Plot:
         """What an event changes, and what is told after it."""
         if name == "meet":
             self.say(self.world.person_facts)
-        if name in ("meet", "bring"):
-            self.scenery(self.world.grammar.distance - 1)
+            self.scenery(self.world.grammar.distance - (len(self.cast) > 2))
+        elif name == "bring":
+            self.scenery(self.world.grammar.distance)
         elif name == "give":
             self.held.holder = self.addressee
         elif name == "take":
@@ -133,6 +132,8 @@ class Plot:
         _, *adjectives, noun = kind.table.items[index].split()
         fitting = kind.fitting[tuple(adjectives)]
         self.telling.offer(len(self.telling.words) - 1, COLLOCATION, kind.nouns, fitting, "", after)
+        if after.endswith('"'):
+            self.telling.offer(len(self.telling.words) - 1, SYNTAX, (noun + after[:-1],), ())
         return (*adjectives, noun)
 
     def scenery(self, count: int) -> None:
@@ -339,6 +340,16 @@ class Plot:
 
     def slot_now(self, _: str, before: str, after: str) -> None:
         self.telling.recall(self.world.numbers[self.count - 1], self.world.numbers, COUNTING, before, after)
+
+    def slot_Remaining(self, _: str, before: str, after: str) -> None:
+        number, one = self.world.numbers[self.count - 1], self.count == 1
+        numbers = [other.capitalize() for other in self.world.numbers]
+        self.telling.recall(number.capitalize(), numbers, COUNTING, before)
+        nouns = [noun[0 if one else 1] for noun in self.world.counted]
+        self.telling.recall(self.counted[0 if one else 1], nouns, COPY, "", after)
+
+    def slot_were(self, _: str, before: str, after: str) -> None:
+        self.telling.recall("was" if self.count == 1 else "were", ("was", "were"), SYNTAX, before, after)
 
     # --- Words that go with other words ---
 

@@ -31,7 +31,7 @@ class Sentences:
     )
     home: Form = (
         "Near/Not far from/Close to/Outside/A mile from/On the edge of/Just south of/Somewhere near",
-        "{town}, {he} lived with {his} {relative} in {a_home} beside {a_plant}.",
+        "{town}, {he} {manner} lived with {his} {relative} in {a_home}.",
     )
     town_facts: tuple[tuple[str, str], ...] = (
         ("weather", "The weather there was mostly {fact}."),
@@ -46,20 +46,20 @@ class Sentences:
         ("bird", "Above the gate was the picture of {a_fact}."),
     )
     person_facts: tuple[tuple[str, str], ...] = (
-        ("food", "At every meal, {he} asked for {fact}."),
-        ("color", "From head to toe, {he} dressed in {fact}."),
-        ("game", "Of all games, {he} liked {fact} best."),
-        ("fruit", "No day passed when {he} did not eat {fact}."),
-        ("drink", "Each morning, {he} drank {fact}."),
-        ("pastime", "Year after year, {he} won prizes for {fact}."),
-        ("season", "More than anything, {he} loved {fact}."),
-        ("flower", "On {his} hat {he} wore {a_fact}."),
+        ("food", "Each day, {he} ate {fact}."),
+        ("color", "Usually, {he} dressed in {fact}."),
+        ("game", "Most often, {he} played {fact}."),
+        ("fruit", "All summer, {he} picked {fact}."),
+        ("drink", "Mostly, {he} drank {fact}."),
+        ("pastime", "As everyone knew, {he} loved {fact}."),
+        ("season", "All year, {he} waited for {fact}."),
+        ("flower", "On Sundays, {he} wore {a_fact}."),
         ("instrument", "For years, {he} had played the {fact}."),
-        ("month", "Everyone knew that {his} birthday was in {fact}."),
-        ("smell", "No matter where {he} went, {he} smelled of {fact}."),
-        ("sound", "Nothing pleased {him} more than {fact}."),
-        ("number", "A lucky number of {his} was {fact}."),
-        ("weekday", "Once a week, on {fact}, {he} took a bath."),
+        ("month", "Every year, {his} birthday was in {fact}."),
+        ("smell", "Somehow, {he} smelled of {fact}."),
+        ("sound", "More than anything, {he} enjoyed {fact}."),
+        ("number", "Whatever happened, {he} counted to {fact}."),
+        ("weekday", "Every week, {he} slept until noon on {fact}."),
         ("job", "One day, {he} wanted to become {a_fact}."),
         ("dream", "Almost every night, {he} dreamed of {fact}."),
     )
@@ -69,25 +69,25 @@ class Sentences:
     )
     count: Form = (
         "In a bag/In one pocket/In a basket/In a small box",
-        "{he} carried {first_count} {counted} to share with others.",
+        "{he} carried {first_count} {counted}.",
     )
     scenery: tuple[Form, ...] = (
-        ("The sky was/Above them the sky was/Over the hills the sky was", "{sky}, and the air smelled of {smell}."),
-        ("In the distance there was/Far away there was", "[faint|loud|soft|strange] {heard}, and {a_animal} {animal_verb}."),
-        ("Beneath/Next to/In the shade of", "{a_plant}, {a_animal} {animal_verb} {manner}."),
         ("Nearby, the/That day, the/Not far off, the/Across the road, the", "{who_that}."),
+        ("Beneath/Next to/In the shade of", "{a_plant}, {a_animal} {animal_verb} {manner}."),
         ("Outside,/Across the field,/On the other side,", "{a_person} {deed} while {a_animal} {animal_verb}."),
-        ("It was a little/It was rather/It was quite", "{weather}, so {a_person} {deed}."),
-        ("Meanwhile,/Further on,/Beyond the trees,", "{a_animal} {chase} {a_animal} {manner}."),
-        ("By the roadside grew/Along the wall grew", "{a_plant} and {a_plant}."),
+        ("Meanwhile,/Further on,/Beyond the trees,", "{a_animal} {manner} {chase} {a_animal}."),
+        ("The sky was/Above them the sky was/Over the hills the sky was", "{sky}, and {a_person} {deed}."),
+        ("From afar came/Suddenly there was", "[faint|loud|soft|strange] {heard}, and {a_animal} {animal_verb}."),
+        ("It was a little/It was rather/It was quite", "{weather}, so {a_person} {manner} {deed}."),
+        ("The air smelled of/The wind smelled of", "{smell}, and {a_animal} {animal_verb} {place}."),
     )  # fmt: skip
     events: tuple[Event, ...] = (
-        Event("meet", 2.0, "stranger", ((
+        Event("meet", 0.6, "stranger", ((
             "On the path,/At the crossroads,/After breakfast,/A little later,/Behind a fence,"
             "/On the way home,/The next day,/In front of a shop,/Near the stream,/Around noon,",
-            "{hero} [met|saw|noticed|heard] {a_animal} named {friend}, who wore {a_cloth} {and_carried}.",
+            "{hero} [met|saw|noticed|heard] {a_animal} named {friend}, who {manner} wore {a_cloth} {and_carried}.",
         ),)),
-        Event("bring", 1.0, "unseen", ((
+        Event("bring", 0.7, "unseen", ((
             "In a corner,/Under a leaf,/Inside a barrel,/Through a window,/At the back door,/In the mail,"
             "/Among the weeds,/Beside a stone,/Out of nowhere,/On a shelf,",
             "{person} [found|discovered|noticed|spotted] {a_thing}.",
@@ -96,7 +96,7 @@ class Sentences:
             (
                 "With a smile,/To be nice,/As a present,/Without a word,/A moment later,/Very softly,/On the way,"
                 "/Just for fun,/As a thank-you,/In the shade,",
-                "{holder} [gave|handed|passed|offered|brought] the {held} to {other}.",
+                "{holder} {manner} [gave|handed|passed|offered|brought] the {held} to {other}.",
             ),
             (
                 '"You may have this,"/"Here, take it,"/"This is for you,"/"Keep it safe,"/"Catch!"/"Surprise!"',
@@ -106,37 +106,37 @@ class Sentences:
         Event("take", 1.0, "held", ((
             "All at once,/When nobody looked,/With quick fingers,/Without asking,/Like a thief,/For a while,"
             "/In a hurry,/As a joke,/Feeling bold,/Before long,",
-            "{taker} [took|grabbed|borrowed|snatched] the {taken} from {owner}.",
+            "{taker} {manner} [took|grabbed|borrowed|snatched] the {taken} from {owner}.",
         ),)),
         Event("swap", 1.0, "two holders", ((
             "Later on,/For a change,/After some talk,/As good friends do,/By agreement,/After lunch,/Fair and square,"
             "/With a handshake,/Under the trees,/In the end,",
-            "{swapper} [traded|swapped|exchanged] the {held} for the {taken} of {owner}.",
+            "{swapper} {manner} [traded|swapped|exchanged] the {held} for the {taken} of {owner}.",
         ),)),
         Event("lose", 1.0, "held", ((
             "By mistake,/On the way back,/While running,/Without noticing,/While playing,/Oh no!/Sadly,/In the dark,"
             "/By bad luck,/Being tired,",
-            "{holder} [dropped|lost|left|forgot] the {held} {place}.",
+            "{holder} {manner} [dropped|lost|left|forgot] the {held} {place}.",
         ),)),
         Event("hide", 1.0, "held", ((
             "As a prank,/To tease the others,/For safety,/Because of the rain,/Very quietly,/On tiptoe,"
             "/Behind everyone,/When it thundered,/Before a nap,/Looking around,",
-            "{holder} [hid|put|stuffed|tucked] the {held} {hideout}.",
+            "{holder} {manner} [hid|put|stuffed|tucked] the {held} {hideout}.",
         ),)),
         Event("find", 2.0, "lost", ((
             "After a long search,/By good luck,/Looking everywhere,/Soon enough,/With sharp eyes,/At last,"
             "/Thanks to a hint,/Following the footprints,/Hoping for luck,/Step by step,",
-            "{person} [found|discovered|spotted|noticed] the {lost} {lies}.",
+            "{person} {manner} {manner} [found|discovered|spotted|noticed] the {lost} {lies}.",
         ),)),
         Event("where", 1.5, "thing", ((
             "Suddenly,/A bit later,/Out of curiosity,/In the middle of a game,/Looking puzzled,/After some thought,"
             "/Once again,/During a break,/In a loud voice,/With a frown,",
-            '{person} asked {other}, "[Where is|Who has|Have you seen] the {thing}?" "{answer}," said {back}.',
+            '{person} {manner} asked {other}, "[Where is|Who has|Have you seen] the {thing}?" "{answer}," said {back}.',
         ),)),
         Event("eat", 1.5, "several", ((
             "Feeling hungry,/At snack time,/Around four,/After a walk,/For lunch,/With both hands,/As a treat,"
             "/While resting,/Out of greed,/Sitting down,",
-            "{person} [ate|lost|sold|wasted] {fewer} of the {counted}, which left {now}.",
+            "{person} {manner} {manner} [ate|lost|sold|wasted] {fewer} of the {counted}, which left {now}.",
         ),)),
         Event("gain", 1.5, "few", ((
             "On a table,/Down the road,/In a box,/From a neighbor,/What luck!/Behind the house,/From an old lady,"
@@ -146,12 +146,12 @@ class Sentences:
         Event("how many", 1.0, "counted", ((
             "Later that day,/Opening the bag,/After counting twice,/With a grin,/Rubbing both eyes,/Looking hungry,"
             "/All of a sudden,/Once more,/At the corner,/Being good at numbers,",
-            '{person} asked {other}, "How many {counted} do we have?" "We have {now}," said {back}.',
+            '{person} {manner} asked {other}, "How many {counted} do we have?" "We have {now}," said {back}.',
         ),)),
-        Event("play", 1.5, "", ((
+        Event("play", 1.2, "", ((
             "Afterwards,/For an hour,/Until dusk,/Side by side,/In high spirits,/Hand in hand,/As a team,"
             "/While the sun shone,/Laughing loudly,/That whole day,",
-            "the friends {deed}, and then {they} {deed} [together|for a while|again|until noon].",
+            "the friends {deed}, and {they} {manner} {deed}.",
         ),)),
         Event("feel", 1.5, "", ((
             "After all that,/Deep inside,/For a minute,/To be honest,/Just then,/At that moment,/Strangely enough,"
@@ -163,13 +163,13 @@ class Sentences:
             '/"Come and see',
             '{a_animal}!" {speech} {person}, and {he} {joy} {manner}.',
         ),)),
-        Event("scenery", 1.0, "", ()),
+        Event("scenery", 2.0, "", ()),
     )  # fmt: skip
     ending: Form = (
         "At the end of the day,/When the moon came up,/Before bedtime,/At dusk,/That evening,"
         "/When the stars came out,/Finally,/As the sun went down,/Late at night,/When it got dark,",
-        "{outcome}. The number of {counted} was {now}. For supper, the {same_child} had some {fact:food} and"
-        " {fact:drink}. In bed, {he} dreamed of {fact:dream}.",
+        "{outcome}. {Remaining} {were} left. For supper, the {feeling} {same_child} had {fact:food} and {fact:drink}, then"
+        " {manner} dreamed of {fact:dream}.",
     )
     moral: tuple[Form, ...] = (
         ("\nSo/\nIn this way,/\nThat is how", "{hero} learned to {moral}."),

@@ -11,7 +11,7 @@ from lab.data.lexicon import LEXICON, Lexicon, digest, ranked
 from lab.data.sentences import SENTENCES, Event, Form, Sentences
 from lab.data.telling import COLLOCATION, LEXICAL, SYNTAX, Table, spaced, zipf
 
-OWN = 6
+OWN = 10
 """Adjectives that each noun has of its own; of verbs it has some more."""
 
 Step = tuple
@@ -118,7 +118,7 @@ class World:
         self.places = self._plain(lexicon.places)
         self.go_on = [Table((verb, "that"), (0.6, 0.4), SYNTAX) for verb in ("was", "were")]
         self.rival_adjectives = (self.cut(lexicon.looks), self.cut(lexicon.materials))
-        self.strange = ("banana-skin",)
+        self.strange = self.cut(lexicon.people)
         self.hideouts = self._plain(lexicon.hideouts)
         self.where = self.places.items + self.hideouts.items
         self.numbers = lexicon.numbers
@@ -130,7 +130,7 @@ class World:
             "animal": self._describe(lexicon.animals, lexicon.animal_adjectives),
             "plant": self._describe(lexicon.plants, lexicon.plant_adjectives),
             "person": self._describe(lexicon.people, lexicon.people_adjectives),
-            "cloth": self._describe(lexicon.clothes, materials),
+            "cloth": self._describe(lexicon.clothes, lexicon.fabrics),
             "home": self._describe(lexicon.homes, lexicon.home_adjectives),
         }
         self.things = [
