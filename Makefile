@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 
 SWEEP_ARGS = $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
-.PHONY: help setup test lint status bench clean $(SWEEPS)
+.PHONY: help setup test lint status bench gpu-check clean $(SWEEPS)
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 24
@@ -47,6 +47,10 @@ lint: $(VENV)/installed-test  ## check style and types
 
 bench: $(VENV)/installed-test  ## time a training step against a plain loop
 	@$(BIN)/python tests/bench/step.py
+
+# Where only torch and numpy are: make gpu-check PYTHON=python3 DIR=folder, which tests/bench/gpu_check.py --prepare wrote.
+gpu-check:  ## measure a CUDA machine in 8 minutes or less
+	@$(if $(filter file,$(origin PYTHON)),$(or $(wildcard $(BIN)/python),$(PYTHON)),$(PYTHON)) -m tests.bench.gpu_check $(DIR)
 
 clean:  ## remove the virtual environment and the token caches, never results
 	@rm -rf $(VENV) .cache

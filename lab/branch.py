@@ -24,24 +24,13 @@ def resolve(
     """
     if run.init_from is None:
         return run, None
-    asked = f"init_from = {run.init_from} ({source})"
-    start, _, at = run.init_from.partition("@")
-    found = [name for name in store.ids() if name.startswith(start)]
-    if len(found) != 1:
-        raise ConfigError(f"{asked}: {_which(start, found, store)}")
-    name, problems = found[0], []
+    asked, problems = f"init_from = {run.init_from} ({source})", []
+    name, step = locate(run.init_from, store, source=source)
     try:
         manifest, stored = store.read(name, "manifest.json"), store.read(name, "config.json")
         parent = run_config(stored | {"data": dataclasses.asdict(run.data)})  # known by its fingerprint alone
     except ConfigError as error:
         raise ConfigError([f"{asked}: {problem}" for problem in error.problems]) from error
-    kept = store.checkpoints(name)
-    step = (kept[-1] if kept else 0) if at == "last" else int(at)
-    if step not in kept:
-        problems.append(f"{asked}: {_not_kept(name, step, kept, store)}")
-    elif store.read_checkpoint(name, step) is None:
-        others = f"Others: {_listed(s for s in kept if s != step)}."
-        problems.append(f"{asked}: checkpoint {step} of run {name} is damaged. {others}")
     if problem := _tokenizers_differ(run, parent, manifest, tokenizer_hash):
         problems.append(f"{asked}: {problem}")
     problems += [f"{asked}: {difference} A branch keeps it." for difference in _differences(run, parent)]
@@ -55,6 +44,23 @@ def resolve(
         "read": [*inherited["read"], {"data": parent.data_fingerprint, "rows": rows}],
     }  # fmt: skip
     return dataclasses.replace(run, init_from=f"{name}@{step}"), about
+
+
+def locate(init_from: str, store: RunStore, *, source: str) -> tuple[str, int]:
+    """The run and the step of a sound checkpoint in the store. Raises ConfigError."""
+    asked = f"init_from = {init_from} ({source})"
+    start, _, at = init_from.partition("@")
+    found = [name for name in store.ids() if name.startswith(start)]
+    if len(found) != 1:
+        raise ConfigError(f"{asked}: {_which(start, found, store)}")
+    name, kept = found[0], store.checkpoints(found[0])
+    step = (kept[-1] if kept else 0) if at == "last" else int(at)
+    if step not in kept:
+        raise ConfigError(f"{asked}: {_not_kept(name, step, kept, store)}")
+    if store.read_checkpoint(name, step) is None:
+        others = f"Others: {_listed(s for s in kept if s != step)}."
+        raise ConfigError(f"{asked}: checkpoint {step} of run {name} is damaged. {others}")
+    return name, step
 
 
 def _which(start: str, found: list[str], store: RunStore) -> str:

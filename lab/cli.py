@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab import listing
+from lab import arguments, listing
 from lab.config import ConfigError, closest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,9 +21,9 @@ MENTIONED = 3
 RESULT_STATES = frozenset({"finished", "diverged", "pruned"})
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     parser = _parser()
-    options, rest = parser.parse_known_args(arguments)
+    options, rest = parser.parse_known_args(words)
     if not options.command:
         parser.print_help()
         return 0
@@ -72,106 +72,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _overrides(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="Hydra overrides, such as norm=layernorm optimizer.lr=1e-3",
-    )
-
-
-def _override_arguments(parser: argparse.ArgumentParser) -> None:
-    _overrides(parser)
-    _json(parser)
-
-
-def _train_arguments(parser: argparse.ArgumentParser) -> None:
-    _overrides(parser)
-    _retry(parser)
-    parser.add_argument(
-        "-m", "--multirun", action="store_true", help="expand sweeps such as ffn_ratio=1,2,4 seed=0,1"
-    )
-    parser.add_argument("--cfg", "-c", choices=("job",), help="print the composed configuration and stop")
-    parser.add_argument(
-        "--info",
-        "-i",
-        nargs="?",
-        const="all",
-        help="Hydra's account of the composition: defaults, defaults-tree, searchpath",
-    )
-    _json(parser)
-
-
-def _sweep_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "name",
-        metavar="NAME",
-        help="an ablation: " + ", ".join(_ablations()),
-    )
-    _overrides(parser)
-    parser.add_argument(
-        "--plan", action="store_true", help="print arms, counts, mismatch and time; start nothing"
-    )
-    parser.add_argument(
-        "--seeds", type=_at_least_one, metavar="N", help="paired seeds 0 ... N-1 of every arm"
-    )
-    parser.add_argument(
-        "--with",
-        dest="extra_arms",
-        action="append",
-        default=[],
-        metavar="ARM",
-        help="add an optional arm of the ablation",
-    )
-    parser.add_argument(
-        "--match", choices=("none",), help="keep each arm's own width instead of matching parameters"
-    )
-    _retry(parser)
-    _json(parser)
-
-
-def _retry(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--retry",
-        action="store_true",
-        help="train again what failed, or ended under another torch or kind of device",
-    )
-
-
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: needs a whole number of 1 or more")
-    return int(text)
-
-
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print records for machines")
-
-
-def _name_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="an ablation")
-    _json(parser)
-
-
-def _publish_arguments(parser: argparse.ArgumentParser) -> None:
-    _name_argument(parser)
-    parser.add_argument(
-        "setting", nargs="?", metavar="SETTING", help="which of its settings, where there are several"
-    )
-
-
-def _skills_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="finished runs on stories: RUN or LABEL=RUN")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="write the learning curves to this PNG")
-    _json(parser)
-
-
-def _completion_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh", "words"))
-    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
-
-
 def train(options: argparse.Namespace, overrides: list[str]) -> int:
     if options.cfg or options.info:
         return _hydra(options, overrides)
@@ -203,15 +103,9 @@ def _hydra(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab import plan as planning
-    from lab.progress import preparing
     from lab.runs import dumps, write_atomic
 
-    with preparing() as show:
-        plan = planning.make(
-            options.name, overrides, results=RESULTS, cache=CACHE, seeds=options.seeds,
-            extra_arms=options.extra_arms, hold=options.match, progress=show,
-        )  # fmt: skip
+    plan = _planned(options, overrides)
     if options.plan:
         listing.print_plan(plan, _store(), as_json=options.json)
         return 0
@@ -220,6 +114,47 @@ def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
     arms, seeds = len(plan.record["arms"]), len(plan.record["seeds"])
     print(f"{options.name}: {arms} arms x {seeds} seeds, {plan.record['setting']}", file=sys.stderr)
     return _run(plan, group=options.name, options=options, write_report=True)
+
+
+def _planned(options: argparse.Namespace, overrides: list[str], *, elsewhere: bool = False) -> Any:
+    from lab import plan as planning
+    from lab.progress import preparing
+
+    with preparing() as show:
+        return planning.make(
+            options.name, overrides, results=RESULTS, cache=CACHE, seeds=options.seeds,
+            extra_arms=options.extra_arms, hold=options.match, progress=show, elsewhere=elsewhere,
+        )  # fmt: skip
+
+
+def plan(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab import parcel
+
+    made = _planned(options, overrides, elsewhere=options.out is not None)
+    if options.out is not None:
+        parcel.pack(made, options.out, _store())
+    listing.print_plan(made, _store(), as_json=options.json)
+    if options.out is not None and not options.json:
+        where = listing.shown(options.out)
+        print(f"written to {where}; there: python -m lab.worker {where}; then here: lab collect {where}")
+    return 0
+
+
+def collect(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab import parcel
+    from lab.runs import dumps, write_atomic
+
+    rows, record = parcel.collect(options.folder, _store()), parcel.plan_of(options.folder)
+    page = None
+    if "arms" in record and any(row["state"] in RESULT_STATES for row in rows):
+        folder = RESULTS / "sweeps" / record["ablation"] / record["setting"]
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder / "plan.json", dumps(record, indent=1))
+        page = _report(record, folder)
+    listing.show(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "note"))
+    if page and not options.json:
+        print(f"report: {listing.shown(page)}")
+    return 0 if all(row["state"] in RESULT_STATES for row in rows) else 1
 
 
 def _run(plan: Any, *, group: str, options: argparse.Namespace, write_report: bool = False) -> int:
@@ -376,32 +311,38 @@ def completion(options: argparse.Namespace, overrides: list[str]) -> int:
         print(SCRIPTS[options.shell], end="")
         return 0
     command, word = (*options.words, "", "")[:2]
-    print("\n".join(candidates(command, word, commands=list(COMMANDS), ablations=_ablations())))
+    print("\n".join(candidates(command, word, commands=list(COMMANDS), ablations=arguments.ablations())))
     return 0
 
 
-def _ablations() -> list[str]:
-    return sorted(path.stem for path in (ROOT / "ablations").glob("*.yaml"))
-
-
 COMMANDS: dict[str, Any] = {
-    "train": (train, "train one run, or a Hydra multirun with -m", _train_arguments),
-    "sweep": (sweep, "run an ablation and write its report; the same command continues it", _sweep_arguments),
-    "status": (status, "list every run and its state", _json),
-    "report": (report, "rebuild an ablation's reports from its runs or its published lines", _name_argument),
+    "train": (train, "train one run, or a Hydra multirun with -m", arguments.train),
+    "sweep": (sweep, "run an ablation and write its report; the same command continues it", arguments.sweep),
+    "plan": (
+        plan,
+        "print what a sweep would do; with --out, write it for a machine with torch and numpy only",
+        arguments.plan,
+    ),
+    "collect": (
+        collect,
+        "merge the runs that python -m lab.worker DIR trained, and write their report",
+        arguments.collect,
+    ),
+    "status": (status, "list every run and its state", arguments.listed),
+    "report": (report, "rebuild an ablation's reports from its runs or its published lines", arguments.name),
     "publish": (
         publish,
         "write an ablation's runs, verdict and report under results/ for a commit",
-        _publish_arguments,
+        arguments.publish,
     ),
-    "axes": (axes, "list the design axes, their variants and sources", _json),
-    "baselines": (baselines, "score n-gram tables on a corpus", _override_arguments),
-    "skills": (skills, "compare runs skill by skill with the floor and the best n-gram", _skills_arguments),
-    "sync": (sync, "send to W&B, or another tracker, what it is missing", _override_arguments),
+    "axes": (axes, "list the design axes, their variants and sources", arguments.listed),
+    "baselines": (baselines, "score n-gram tables on a corpus", arguments.overrides),
+    "skills": (skills, "compare runs skill by skill with the floor and the best n-gram", arguments.skills),
+    "sync": (sync, "send to W&B, or another tracker, what it is missing", arguments.overrides),
     "completion": (
         completion,
         'tab completion for bash or zsh: eval "$(lab completion bash)"',
-        _completion_arguments,
+        arguments.completion,
     ),
 }
 
@@ -413,9 +354,9 @@ def _store() -> Any:
 
 
 def _plans(name: str | None = None) -> list[dict[str, Any]]:
-    if name is not None and name not in _ablations():
+    if name is not None and name not in arguments.ablations():
         raise ConfigError(
-            f"{name}: no such ablation.{closest(name, _ablations())} Known: {', '.join(_ablations())}."
+            f"{name}: no such ablation.{closest(name, arguments.ablations())} Known: {', '.join(arguments.ablations())}."
         )
     from lab.runs import read_record
 

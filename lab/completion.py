@@ -18,7 +18,7 @@ def candidates(command: str, word: str, *, commands: list[str], ablations: list[
         return [name for name in commands if name.startswith(word)]
     if command in ("report", "publish"):
         return [name for name in ablations if name.startswith(word)]
-    if command not in ("train", "sweep", "baselines"):
+    if command not in ("train", "sweep", "plan", "baselines"):
         return []
     from lab.compose import groups, leaves
 
@@ -27,5 +27,5 @@ def candidates(command: str, word: str, *, commands: list[str], ablations: list[
         return [f"{key}={name}" for name in groups().get(key, ()) if name.startswith(value)]
     names = [f"{group}=" for group in groups()]
     names += [f"{leaf}=" for leaf in leaves()] if "." in word else [f"{group}." for group in groups()]
-    names += ablations if command == "sweep" else []
+    names += ablations if command in ("sweep", "plan") else []
     return sorted(name for name in names if name.startswith(word))

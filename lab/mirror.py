@@ -158,6 +158,13 @@ class RunMirror:
 
     def advance(self) -> bool:
         """Log the steps completed since the last call; True when it has ended and is closed at the dashboard too."""
+        try:
+            return self._advance()
+        except BaseException:
+            self._tail.close()
+            raise
+
+    def _advance(self) -> bool:
         summary = self._mirror.summary(self._run_id)  # read first: when it is there, every line is
         rows = [(s, row) for s, row in self._tail.rows(ended=summary is not None) if s > self._step]
         if summary is not None and rows:

@@ -1,9 +1,9 @@
 """How do runs travel to a machine that has torch and numpy only, and back? A folder with all that their training needs.
 
-    DIR/plan.json            what was asked, as `lab sweep` keeps it
-        jobs.json            the resolved jobs, with paths from DIR
-        shards/<name>/       token shards
-        runs/<run_id>/       the run store of `python -m lab.worker DIR`; before that, the parents that runs start from
+DIR/plan.json            what was asked, as `lab sweep` keeps it
+    jobs.json            the resolved jobs, with paths from DIR
+    shards/<name>/       token shards
+    runs/<run_id>/       the run store of `python -m lab.worker DIR`; before that, the parents that runs start from
 """
 
 import shutil
@@ -33,7 +33,8 @@ def pack(plan: Any, folder: Path, store: RunStore) -> None:
             store.lend(parent["run_id"], parent["step"], store_of(folder))
         data = job["config"]["data"] | {"path": None, "validation_path": None}
         jobs.append(
-            job | {"config": job["config"] | {"data": data}, "store": "runs", "shards": f"shards/{source.name}"}
+            job
+            | {"config": job["config"] | {"data": data}, "store": "runs", "shards": f"shards/{source.name}"}
         )
     write_atomic(folder / "plan.json", dumps(plan.record, indent=1))
     content = {"numerics": NUMERICS, "workers": plan.engine.workers, "jobs": jobs}
@@ -97,7 +98,13 @@ def collect(folder: Path, store: RunStore) -> list[dict[str, Any]]:
                 outcome = store.collect(name, there)
             except ConfigError as error:
                 problems += error.problems
-        note = "collected" if outcome == "collected" else f"kept the run here, {outcome}" if outcome else "not collected"
+        note = (
+            "collected"
+            if outcome == "collected"
+            else f"kept the run here, {outcome}"
+            if outcome
+            else "not collected"
+        )
         arm, seed = job["manifest"]["job_type"], job["config"]["seed"]
         rows.append({"id": name, "state": state, "arm": arm, "seed": seed, "note": note})
     if problems:

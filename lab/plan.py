@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,9 +65,10 @@ def make(
     how = ablation.match if hold is None else Match(hold, "none", ablation.match.tolerance)
     store = RunStore(results / "runs")
     given = any(text.startswith("init_from=") for text in overrides)
+    source = "command line" if given else f"ablations/{name}.yaml"
+    _locate_parents(configs.values(), store, source)
     planned = _resolve(
-        arms, configs, baseline=ablation.baseline, how=how, cache=cache, store=store, progress=progress,
-        source="command line" if given else f"ablations/{name}.yaml",
+        arms, configs, baseline=ablation.baseline, how=how, cache=cache, store=store, progress=progress, source=source,
     )  # fmt: skip
     planned, merged = _distinct(planned, ablation.baseline)
     baseline = next(item for item in planned if item.name == ablation.baseline)
@@ -193,6 +194,18 @@ def prepared(
     )
 
 
+def _locate_parents(configs: Iterable[Config], store: RunStore, source: str) -> None:
+    """Refuse parents that aren't there before data is prepared. Raises ConfigError."""
+    problems = []
+    for init_from in sorted({config.init_from for config in configs if config.init_from}):
+        try:
+            branch.locate(init_from, store, source=source)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+
+
 def _resolve(
     arms: dict[str, Arm], configs: dict[str, Config], *, baseline: str, how: Match, cache: Path, store: RunStore,
     source: str, progress: Callable[[str, float], None] | None,
@@ -260,9 +273,11 @@ def _reference_lines(baseline: PlannedArm) -> list[dict[str, Any]]:
         documents=baseline.config.evaluation.documents,
         context_length=baseline.run.shape.context_length,
     )
-    best = min(lines, key=lambda line: line["bpb"], default=None)
+    best = min(lines, key=lambda line: line["bpb"])
+    counted = best["counted_tokens"]
+    part = f" on {counted / 1e6:.0f} M tokens" if counted < baseline.corpus.train_tokens else ""
     return [
-        {"label": f"{n['order']}-gram, Witten-Bell", "bpb": n["bpb"]}
+        {"label": f"{n['order']}-gram, Witten-Bell{part}", "bpb": n["bpb"]}
         for n in lines
         if n is best or n["order"] == 2
     ]
@@ -288,6 +303,7 @@ def make_single(
     if problems:
         raise ConfigError(problems)
     store, jobs = RunStore(results / "runs"), dict[str, dict[str, Any]]()
+    _locate_parents(configs, store, "command line")
     shared = {text for text in points[0] if all(text in point for point in points)}
     for config, point in zip(configs, points, strict=True):
         name = " ".join(t for t in point if t not in shared and not t.startswith("seed=")) or "run"

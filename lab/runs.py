@@ -304,20 +304,21 @@ class RunStore:
             if not held or (here / "metrics.jsonl").exists():
                 ended = (here / "summary.json").exists()
                 return self.state(run_id) if ended else "lost" if held else "running"
-            staging = RunStore(self.root / ".collecting")
+            there, staging = other.folder(run_id), RunStore(self.root / f".collecting-{run_id}")
             staged = staging.folder(run_id)
-            shutil.rmtree(staged, ignore_errors=True)
-            for path in (p for p in other.folder(run_id).rglob("[!.]*") if p.is_file() and p.name != "lock"):
-                copy = staged / path.relative_to(other.folder(run_id))
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                write_atomic(copy, path.read_bytes())
-            staging._verify(run_id, source=other.folder(run_id))
-            shutil.rmtree(here / "checkpoint", ignore_errors=True)
-            # Stopped in between, the run is lost, and goes on from its checkpoint or anew.
-            order = ("config.json", "manifest.json", "metrics.jsonl", "checkpoint", "summary.json")
-            for name in (name for name in order if (staged / name).exists()):
-                os.replace(staged / name, here / name)
-            shutil.rmtree(staging.root)
+            try:
+                for path in (p for p in there.rglob("[!.]*") if p.is_file() and p.name != "lock"):
+                    copy = staged / path.relative_to(there)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    write_atomic(copy, path.read_bytes())
+                staging._verify(run_id, source=there)
+                shutil.rmtree(here / "checkpoint", ignore_errors=True)
+                # Stopped in between, the run is lost, and goes on from its checkpoint or anew.
+                for name in ("config.json", "manifest.json", "metrics.jsonl", "checkpoint", "summary.json"):
+                    if (staged / name).exists():
+                        os.replace(staged / name, here / name)
+            finally:
+                shutil.rmtree(staging.root, ignore_errors=True)
         return "collected"
 
     def _verify(self, name: str, *, source: Path) -> None:
@@ -325,7 +326,7 @@ class RunStore:
         config, summary = run_config(self.read(name, "config.json")), self.read(name, "summary.json")
         steps = [line["step"] for line in self.metrics(name) if line["kind"] == "step"]
         damaged = [step for step in self.checkpoints(name) if self.read_checkpoint(name, step) is None]
-        if run_id(config) != name:
+        if run_id(config) != name or self.read(name, "manifest.json")["run_id"] != name:
             wrong = "config.json is that of another run, or of another version of this code"
         elif steps != list(range(1, summary["steps"] + 1)):
             wrong = f"metrics.jsonl has {len(steps)} of {summary['steps']} steps"

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lab.board import wandb
+from lab.board import layers, wandb
 from lab.config import ConfigError
 from lab.mirror import Journal, Mirror, RunMirror
 from lab.runs import RunStore
@@ -55,6 +55,8 @@ def follow(mirror: Mirror, *, mode: str, run_ids: list[str], stop: threading.Eve
     open_runs: dict[str, RunMirror] = {}
     left_out: set[str] = set()
     last_pass = False
+    with contextlib.suppress(Exception):
+        layers.preload()
     while not last_pass:
         last_pass = stop.wait(POLL_SECONDS)
         for run_id in [r for r in run_ids if r not in left_out]:

@@ -23,8 +23,12 @@ SECONDS_BETWEEN_LINES = 60.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.worker", description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", metavar="DIR", type=Path, help="a folder written by lab plan NAME --out DIR")
-    parser.add_argument("--workers", type=int, metavar="N", help="runs at a time; default: one a core, or one a GPU")
+    parser.add_argument(
+        "folder", metavar="DIR", type=Path, help="a folder written by lab plan NAME --out DIR"
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="runs at a time; default: one a core, or one a GPU"
+    )
     parser.add_argument("--retry", action="store_true", help="train failed runs again")
     options = parser.parse_args(arguments)
     try:
@@ -53,7 +57,9 @@ def _train(folder: Path, workers: int | None, *, retry: bool) -> int:
         print(f"{name} {job['manifest']['job_type']} seed {job['config']['seed']}: {states[name]}, {said}")
     failed = sum(state == "failed" for state in states.values())
     if failed:
-        print(f"error: {failed} of {len(jobs)} runs have no result; --retry trains them again.", file=sys.stderr)
+        print(
+            f"error: {failed} of {len(jobs)} runs have no result; --retry trains them again.", file=sys.stderr
+        )
     return 1 if failed else 0
 
 

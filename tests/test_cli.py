@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from lab import cli
+from lab import cli, compose, worker
 from lab.ablation import names
 
 QUICK = [
@@ -150,6 +151,61 @@ def test_completion_offers_commands_ablations_options_and_keys(lab, capsys):
     assert lab("completion", "bash") == 0 and "complete -F _lab lab" in capsys.readouterr().out
 
 
+def test_a_branch_starts_from_a_kept_checkpoint_and_says_so(lab, capsys):
+    recipe = (*QUICK, "budget.amount=6144", "schedule=constant", "schedule.warmup_fraction=0")
+    assert lab("train", *recipe, "engine.keep_every=4", "--json") == 0
+    parent = json.loads(capsys.readouterr().out)[0]["id"]
+    drop = (*QUICK, "schedule=linear", "schedule.warmup_fraction=0", f"init_from={parent[:8]}@last")
+    assert lab("sweep", "regularization", *drop, "--seeds", "1") == 0
+    plan = json.loads(next((cli.RESULTS / "sweeps/regularization").glob("*-*-*-*/plan.json")).read_text())
+    assert f"Every arm starts from checkpoint {parent}@6, after 6,144 tokens." in " ".join(plan["notes"])
+    assert f"init_from={parent}@6" in plan["overrides"]
+    child = cli._store().record(plan["arms"][0]["runs"]["0"])
+    assert child["config"]["init_from"] == f"{parent}@6" and child["parent"]["tokens"] == 6144
+    assert (cli.RESULTS / "runs" / parent / "checkpoint/6.keep").exists()
+    assert lab("publish", "regularization", plan["setting"]) == 0
+    capsys.readouterr()
+    assert lab("train", *recipe, f"init_from={parent}@5", "norm=layernorm") == 2
+    assert "Kept: 4, 6." in capsys.readouterr().err
+    assert lab("train", "-m", *recipe, f"init_from={parent}@4", "norm=rmsnorm,layernorm,none") == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert [e.rpartition(": the")[0].rpartition(": ")[2] for e in errors] == [
+        "norm = layernorm",
+        "norm = none",
+    ]
+
+
+def test_a_sweep_trained_elsewhere_comes_back_with_its_report(lab, tmp_path, capsys):
+    sweep = ("norm-placement", *QUICK, "data.seed=9", "--seeds", "1")
+    out = str(tmp_path / "out")
+    assert lab("plan", *sweep, "--json") == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert lab("sweep", *sweep, "--plan", "--json") == 0
+    assert planned == json.loads(capsys.readouterr().out)
+    assert lab("plan", *sweep, "--out", out) == 0
+    assert f"python -m lab.worker {out}" in capsys.readouterr().out
+    assert worker.main([out]) == 0
+    assert lab("collect", out, "--json") == 0
+    rows = json.loads(capsys.readouterr().out.rpartition("\n[")[2].join(["[", ""]))
+    assert {row["id"] for row in rows} == {run for arm in planned for run in arm["runs"]}
+    assert {row["note"] for row in rows} == {"collected"}
+    assert lab("sweep", *sweep) == 0
+    assert "report: " in capsys.readouterr().out
+    assert lab("collect", str(tmp_path)) == 2
+
+
+def test_a_plan_for_a_gpu_elsewhere_gets_its_defaults(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr(compose, "has_gpu", lambda: False)
+    asked = ("norm", "engine.device=cuda", "vocab=bytes", *[text for text in QUICK if text != "size=nano"])
+    assert lab("plan", *asked, "budget.amount=32768", "--out", str(tmp_path / "out")) == 0
+    jobs = json.loads((tmp_path / "out/jobs.json").read_text())["jobs"]
+    small = yaml.safe_load((cli.ROOT / "conf/size/small.yaml").read_text())
+    assert {job["device"] for job in jobs} == {"cuda"}
+    assert {job["config"]["precision"]["dtype"] for job in jobs} == {"bfloat16"}
+    assert {job["config"]["shape"]["num_layers"] for job in jobs} == {small["num_layers"]}
+    assert lab("sweep", *asked, "--plan") == 2
+
+
 def test_listings_carry_id_and_state(lab, capsys):
     for arguments in (["status"], ["axes"], ["sweep", "norm", *QUICK, "--plan"]):
         capsys.readouterr()
@@ -183,6 +239,12 @@ def test_multirun_trains_each_point_once(lab, capsys):
         (["publish", "norm", "elsewhere"], "no sweep of it has run here"),
         (["report", "norm"], "no sweep of it has run here"),
         (["train", "engine.device=cuda"], "no such device. Found: cpu."),
+        (["train", "init_from=best"], "init_from = best (command line): needs RUN@STEP"),
+        (
+            ["sweep", "norm", "init_from=0123456789ab@5"],
+            "init_from = 0123456789ab@5 (command line): no such run.",
+        ),
+        (["collect", "/nowhere"], "/nowhere/jobs.json: cannot be read"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -196,7 +258,18 @@ def test_bad_input_exits_2_with_the_fix_and_leaves_nothing(arguments, message, t
 def test_help_lists_the_commands(tmp_path):
     done = command("--help", folder=tmp_path)
     assert done.returncode == 0
-    for name in ("train", "sweep", "status", "report", "publish", "axes", "baselines", "sync"):
+    for name in (
+        "train",
+        "sweep",
+        "plan",
+        "collect",
+        "status",
+        "report",
+        "publish",
+        "axes",
+        "baselines",
+        "sync",
+    ):
         assert re.search(rf"^    {name}\b", done.stdout, re.MULTILINE), name
 
 

@@ -142,11 +142,13 @@ def test_the_languages_of_real_files() -> None:
     assert parallel == dict.fromkeys(("en", "zh", "es", "de", "fr", "da", "cs"), 6)
     assert {d.lang for d in validation if "tatoeba" in d.place} == {None}
     assert {d.lang for d in validation if "tinystories_ru" in d.place} == {"ru"}
-    stories = [d for d in corpus.documents("train") if "stories_train" in d.place and "_ru_" not in d.place]
-    assert len({d.lang for d in stories}) == 143
+    training = list(corpus.documents("train"))
+    of_both = [d for d in (*training, *validation) if "/stories_" in d.place]
+    assert len({d.lang for d in of_both}) == 143
     bytes_of = Counter[str]()
-    for document in stories:
-        bytes_of[document.lang or ""] += len(document.text.encode())
+    for document in training:
+        if "/stories_" in document.place:
+            bytes_of[document.lang or ""] += len(document.text.encode())
     assert [lang for lang, _ in bytes_of.most_common(5)] == ["en", "hi", "te", "kn", "mr"]
 
 
@@ -156,6 +158,16 @@ def test_a_missing_file_names_its_neighbours(tmp_path: Path) -> None:
         open_text(tmp_path / "trian.jsonl")
     with pytest.raises(ConfigError, match="Nor is there such a folder"):
         open_text(tmp_path / "nowhere" / "a.txt")
+
+
+def test_a_path_that_cannot_be_is_named() -> None:
+    long = "a" * 300 + ".txt"
+    with pytest.raises(ConfigError, match=rf"data.path = {long}: can't be read \(File name too long\)."):
+        open_text(Path(long))
+    with pytest.raises(
+        ConfigError, match=r"data.path = ~nobody-here/x: can't be read \(Could not determine home"
+    ):
+        open_text(Path("~nobody-here/x"))
 
 
 def test_an_unknown_kind_of_file_is_refused(tmp_path: Path) -> None:

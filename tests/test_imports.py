@@ -9,7 +9,8 @@ import pytest
 
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
-    "config", "rules", "compose", "data", "model", "budget", "runs", "train", "ablation", "plan", "sweep", "progress", "listing", "cli",
+    "config", "rules", "compose", "data", "model", "budget", "provenance", "curves", "runs", "branch", "train", "ablation", "plan", "parcel", "sweep",
+    "progress", "worker", "listing", "arguments", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
 READING = ("stats", "evidence", "predicates", "confounds", "claims", "report", "publish", "cli")
@@ -67,6 +68,7 @@ def test_what_reads_results_knows_runs_only():
     ("module", "allowed"),
     [
         ("lab.train.worker", {"torch"}),
+        ("lab.worker", {"torch"}),
         ("lab.report", set()),
         ("lab.claims", set()),
         ("lab.cli", set()),

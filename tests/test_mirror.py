@@ -34,8 +34,11 @@ def inspect(segment: Path) -> list[dict[str, Any]]:
 
 
 def rows_in(records: list[dict[str, Any]]) -> list[tuple[int, dict[str, float]]]:
+    """(step, numbers) of each row; fields of media have a dot, the client's own an underscore."""
     items = [record["history"] for record in records if record["type"] == "history"]
-    return [(i["step"]["num"], {k: v for k, v in i["item"].items() if not k.startswith("_")}) for i in items]
+    return [
+        (i["step"]["num"], {k: v for k, v in i["item"].items() if k[0] != "_" and "." not in k}) for i in items
+    ]
 
 
 def segments(mirror: Path) -> list[Path]:

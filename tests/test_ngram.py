@@ -10,9 +10,9 @@ import pytest
 
 from lab.config import Data, Vocab
 from lab.data import ngram
+from lab.data.evaluation import evaluation_batches
 from lab.data.ngram import baseline, baselines, witten_bell
 from lab.data.prepare import prepare
-from lab.data.evaluation import evaluation_batches
 from lab.data.shards import Shards
 from tests.hand_shards import write_shards
 from tests.tiny_run import GRAMMAR
@@ -117,10 +117,19 @@ def test_counted_once_for_each_text_and_anew_when_the_counting_changes(small: Sh
     assert baselines(small.path, documents=1, context_length=8)[0] == unigram
 
 
-def test_a_large_corpus_is_not_counted(small: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ngram, "MOST_TOKENS", 5)  # the stream has 6
-    assert baselines(small.path, documents=1, context_length=8) == []
-    assert not list(small.path.glob("ngram*"))
+def test_of_a_large_corpus_the_first_documents_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training, held_out = [[1, 2], [3], [4, 5], [6]], [[1], [3, 2], [9, 9]]
+    whole = Shards.open(write_shards(tmp_path / "whole", training, held_out))
+    # After each document 4, 6, 9 and 11 tokens have been counted.
+    for most, documents in ((11, 4), (10, 3), (9, 3), (8, 2), (6, 2), (5, 1), (4, 1), (1, 1)):
+        monkeypatch.setattr(ngram, "MOST_TOKENS", most)
+        lines = baseline(whole, orders=[1, 2], documents=None, context_length=8)
+        monkeypatch.setattr(ngram, "MOST_TOKENS", 100)
+        part = Shards.open(write_shards(tmp_path / f"{most}", training[:documents], held_out))
+        assert lines == baseline(part, orders=[1, 2], documents=None, context_length=8)
+        assert lines[0]["counted_tokens"] == part.train_tokens
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the shared TinyStories files")

@@ -1,12 +1,19 @@
 """Tokenizers lose nothing, count bytes right, and are the same wherever they are trained."""
 
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.config import ConfigError, Vocab
+from lab.data.shards import token_dtype
 from lab.data.tokenizer import ByteTokenizer, Tokenizer, load_tokenizer, tokenizer_hash, train_tokenizer
 
+CONF = Path(__file__).parents[1] / "conf" / "vocab"
 TEXTS = ["The cat sat on the mat. The cat ran.", "A naïve fox — 狐 — saw the cat on the mat."] * 5
 
 
@@ -66,7 +73,34 @@ def test_training_is_deterministic_and_survives_saving() -> None:
 
 def test_a_corpus_too_small_for_the_vocabulary_is_refused() -> None:
     # "abc" once: a+b, then ab+c (258 and 259 tokens); nothing is left to merge.
-    with pytest.raises(
-        ConfigError, match=r"vocab.value = 1000: the corpus yields only 259 .* vocab.value=259"
-    ):
+    with pytest.raises(ConfigError) as raised:
         train_tokenizer(iter(["abc"]), Vocab("bpe", 1000))
+    assert str(raised.value) == (
+        "vocab.value = 1000: asked 1000, the corpus yields 259 tokens. "
+        "Choose vocab.value=259 or less, or a larger corpus."
+    )
+
+
+def test_the_largest_vocabulary_fits_into_two_bytes() -> None:
+    """Special token, 256 bytes and 65,279 of their pairs, the last of them the two bytes of é."""
+    tokenizer = json.loads(bpe().to_json())
+    letters = {token: i for token, i in tokenizer["model"]["vocab"].items() if i < 257}
+    alphabet = list(letters)[1:]
+    assert letters["<|endoftext|>"] == 0 and len(alphabet) == 256
+    last = ("Ã", "©")
+    pairs = [pair for pair in product(alphabet, alphabet) if pair != last][: 65536 - 257 - 1] + [last]
+    tokenizer["model"]["vocab"] = letters | {a + b: 257 + i for i, (a, b) in enumerate(pairs)}
+    tokenizer["model"]["merges"] = pairs
+    largest = load_tokenizer(json.dumps(tokenizer))
+    assert largest.vocab_size == len(largest.vocabulary) == 65536
+    [ids] = largest.encode(["é"])
+    assert ids == [65535] and largest.vocabulary[65535] == "é".encode()
+    assert np.array(ids, dtype=token_dtype(65536)).tolist() == [65535]
+    assert token_dtype(65536).itemsize == 2 and token_dtype(65537).itemsize == 4
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CONF.glob("bpe_*.yaml")))
+def test_a_vocabulary_is_what_its_name_says(name: str) -> None:
+    value = int(name.removeprefix("bpe_"))
+    assert f"tokenizer: bpe\nvalue: {value}\n" in (CONF / f"{name}.yaml").read_text()
+    assert value <= 65536

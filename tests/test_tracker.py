@@ -118,7 +118,10 @@ def test_sync_sends_what_is_missing_and_nothing_twice(
     assert [result["sent"] for result in tracker.sync(root, mirror, project="p")] == [0, 0]
     assert server.read_bytes() == again
     content = json.loads(again)
-    assert content[f"online {RUN}"] == {"rows": [[s, row_of(s)] for s in range(1, 21)], "exit": 0}
+    assert content[f"online {RUN}"] == {
+        "rows": [*([s, row_of(s)] for s in range(1, 20)), [20, {**row_of(20), "layers": "PNG"}]],
+        "exit": 0,
+    }
     assert content[f"online {ended}"]["exit"] == 1
     assert "WANDB_RUN_ID" not in os.environ
 

@@ -35,6 +35,9 @@ STAND_IN = """
         def define_metric(self, *names, **options):
             pass
 
+    def Image(image):
+        return image.format
+
     def Settings(**options):
         return options
 

@@ -38,6 +38,13 @@ def draw(lines: list[dict[str, Any]], *, title: str) -> bytes | None:
     return picture.getvalue()
 
 
+def preload() -> None:
+    """Load what `draw` needs, which takes a second, before a run ends and a sweep waits for its picture."""
+    import matplotlib.backends.backend_agg
+    import matplotlib.colors
+    import matplotlib.figure  # noqa: F401
+
+
 def _cells(lines: list[dict[str, Any]], pattern: str) -> Cells:
     return {
         (line["tokens"], int(found[1])): value
@@ -52,9 +59,12 @@ def _heat(figure: Any, axis: Any, cells: Cells) -> None:
     """Pixels of width up to the next measurement; what was not finite or not above 0 stays grey."""
     import numpy as np
     from matplotlib.colors import LogNorm
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
     columns, layers = sorted({tokens for tokens, _ in cells}), max(layer for _, layer in cells) + 1
-    values = np.array([[cells.get((t, layer), np.nan) for t in columns] for layer in range(layers)])
+    values = np.array(
+        [[cells.get((t, layer), np.nan) for t in columns] for layer in range(layers)], dtype=float
+    )
     values[~(values > 0)] = np.nan
     edges = [*columns, columns[-1] + (columns[-1] - columns[-2] if len(columns) > 1 else 1)]
     axis.set_facecolor("#D9D9D9")
@@ -64,4 +74,5 @@ def _heat(figure: Any, axis: Any, cells: Cells) -> None:
     low, high = np.nanmin(values), np.nanmax(values)
     scale = LogNorm(low, high if high > low else low * 1.01)
     mesh = axis.pcolormesh(edges, np.arange(layers + 1) - 0.5, values, norm=scale, cmap="viridis")
-    figure.colorbar(mesh, ax=axis, pad=0.01)
+    ticks = LogLocator(subs=(1, 2, 5)) if high > 10 * low else MaxNLocator(4)
+    figure.colorbar(mesh, ax=axis, pad=0.01, ticks=ticks, format="%g").minorticks_off()

@@ -5,6 +5,7 @@ run that diverged or failed ends with exit code 1, so W&B lists it as failed; th
 configuration, by which the table of runs groups.
 
     <folder>/wandb/   the client's folders; `wandb leet <folder>/wandb` shows them without an account
+             data/    tables on their way, for `wandb sync`
 """
 
 import contextlib
@@ -69,6 +70,7 @@ def restart_client() -> None:
 
 
 def open(card: Card, *, folder: Path, mode: str) -> "_Run":
+    os.environ.setdefault("WANDB_DATA_DIR", str(folder / "data"))  # else tables wait in the user's home
     import wandb
 
     settings = wandb.Settings(
@@ -123,7 +125,9 @@ class _Run:
         import wandb
 
         if isinstance(value, bytes):
-            return wandb.Image(io.BytesIO(value))
+            from PIL import Image
+
+            return wandb.Image(Image.open(io.BytesIO(value)))
         if isinstance(value, list):
             return wandb.Table(columns=list(SAMPLE_COLUMNS), data=self._card.sample_rows(value))
         return value

@@ -186,7 +186,7 @@ def _split_files(data: Data) -> tuple[list[Path], list[Path]]:
     """The training and the validation files; no validation files means: hold out. Raises ConfigError."""
     if data.path is None:
         raise ConfigError(f"data.path = null: data={data.name} needs a file or folder. Set data.path.")
-    folder = Path(data.path).expanduser()
+    folder = _expanded(data.path, "data.path")
     training = _text_files(folder, "data.path")
     validation = []
     if folder.is_dir():
@@ -198,7 +198,8 @@ def _split_files(data: Data) -> tuple[list[Path], list[Path]]:
                 f"data.path = {folder}: holds validation files only. Add train.* to the folder."
             )
     if data.validation_path is not None:
-        validation = _text_files(Path(data.validation_path).expanduser(), "data.validation_path")
+        path = _expanded(data.validation_path, "data.validation_path")
+        validation = _text_files(path, "data.validation_path")
     for path in training:
         if any(path.samefile(other) for other in validation):
             raise ConfigError(f"data.validation_path = {path}: same file for both splits. Give two files.")
@@ -209,6 +210,17 @@ def _split(path: Path) -> str | None:
     """The split in the name of train.jsonl.gz, train-00000-of-00004.parquet or TinyStories-valid.txt."""
     match = re.fullmatch(r"(?:.*[-_])?(train|val|valid|validation)(?:-\d+-of-\d+)?", path.name.split(".")[0])
     return match and ("train" if match[1] == "train" else "validation")
+
+
+def _expanded(name: str, key: str) -> Path:
+    """The path with ~ spelt out. Raises ConfigError if the system can't say whether it is there."""
+    try:
+        path = Path(name).expanduser()
+        path.exists()
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{key} = {name}: can't be read ({reason}).") from error
+    return path
 
 
 def _text_files(path: Path, key: str) -> list[Path]:

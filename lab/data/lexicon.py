@@ -2,6 +2,8 @@
 
 import functools
 import hashlib
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -24,11 +26,12 @@ def ranked(items: tuple[str, ...], key: str) -> tuple[str, ...]:
 
 
 def _names(real: str, endings: str, *, middles: str, ends: str) -> tuple[str, ...]:
-    """Real names, then names of two syllables, then of three: short names first, since the rank is the frequency."""
+    """Real names, then made-up ones of two, three and four syllables: short names first, the rank is the frequency."""
     starts = _words("Be Da Fi Go Ha Jo Ka Lu Mi No Pe Ro Sa Ti Wu Ze")
-    short = tuple(start + ending for start in starts for ending in endings.split())
-    long = tuple(start + m + e for start in starts for m in middles.split() for e in ends.split())
-    return tuple(dict.fromkeys(_words(real) + ranked(short, "names") + ranked(long, "names")))
+    short = _join(starts, endings.split())
+    long = _join(starts, middles.split(), ends.split())
+    longer = _join(starts, middles.split(), middles.split(), ends.split())
+    return tuple(dict.fromkeys((*_words(real), *short, *long, *longer)))
 
 
 def _towns() -> tuple[str, ...]:
@@ -37,7 +40,13 @@ def _towns() -> tuple[str, ...]:
         " Clover Deer Long Bridge"
     )
     ends = _words("ford ton dale wood field bury well mouth haven stead")
-    return ranked(tuple(start + end for start in starts for end in ends), "towns")
+    middles = tuple(start.lower() for start in starts)
+    return (*_join(starts, ends), *_join(starts, middles, ends))
+
+
+def _join(*parts: Sequence[str]) -> tuple[str, ...]:
+    """All words of these parts, in an order that looks random."""
+    return ranked(tuple("".join(word) for word in itertools.product(*parts)), "names")
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,9 @@ class Lexicon:
         "sunny cold windy warm foggy rainy snowy cloudy stormy misty hot frosty chilly bright grey icy breezy mild damp"
         " hazy"
     )
-    times: tuple[str, ...] = _words("morning day afternoon evening Sunday Monday Friday Saturday Tuesday weekend")
+    times: tuple[str, ...] = _words(
+        "morning day afternoon evening Sunday Monday Friday Saturday Tuesday weekend"
+    )
     places: tuple[str, ...] = _phrases(
         "in the garden, near the river, in the forest, on the hill, behind the barn, at the market, in the kitchen,"
         " under the bridge, on the beach, beside the lake, in the attic, near the school, inside the cave, on the farm,"
@@ -175,6 +186,10 @@ class Lexicon:
         " cheerfully silently warmly neatly tenderly firmly hastily joyfully angrily anxiously hopefully sweetly wearily"
         " awkwardly briefly brightly crossly daintily dreamily excitedly gleefully lightly playfully tiredly"
     )
+    adverbs: tuple[str, ...] = _words(
+        "happily always still often simply usually once peacefully mostly gladly secretly only merely formerly"
+        " comfortably modestly"
+    )
     things_heard: tuple[str, ...] = _words(
         "thunder music bells laughter wind waves footsteps singing barking rain drums hooves whispers crickets"
         " hammering snoring applause trumpets chirping engines"
@@ -200,7 +215,9 @@ class Lexicon:
         "apples plums pears cherries grapes bananas oranges peaches lemons figs melons berries dates mangoes apricots"
         " strawberries raspberries kiwis limes pineapples quinces coconuts"
     )
-    drinks: tuple[str, ...] = _words("milk tea cocoa lemonade water juice cider coffee broth ginger-ale punch nectar")
+    drinks: tuple[str, ...] = _words(
+        "milk tea cocoa lemonade water juice cider coffee broth ginger-ale punch nectar"
+    )
     colors: tuple[str, ...] = _words(
         "red blue green yellow pink purple orange white brown black grey gold silver turquoise violet crimson beige"
         " scarlet indigo maroon"
@@ -248,6 +265,10 @@ class Lexicon:
             " cherry/cherries bun/buns grape/grapes peach/peaches tart/tarts fig/figs walnut/walnuts radish/radishes"
             " turnip/turnips tomato/tomatoes cupcake/cupcakes lollipop/lollipops acorn/acorns pancake/pancakes"
         )
+    )
+    ripe: tuple[str, ...] = _words(
+        "fresh sweet ripe small round tasty crunchy hard sour soft wrinkled delicious bitter raw salty sticky warm crisp"
+        " frozen spicy"
     )
     numbers: tuple[str, ...] = _words("one two three four five six seven eight nine ten eleven twelve")
     deeds: tuple[str, ...] = tuple(

@@ -9,10 +9,8 @@ alike.
 import dataclasses
 import json
 import math
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from lab.config import Grammar
 from lab.data.language import Language, languages_of
@@ -21,7 +19,17 @@ from lab.data.plot import Plot
 from lab.data.telling import SKILLS, Choice, Pick, Telling, Unheard, Word, random_pick
 from lab.data.world import World, world_of
 
-__all__ = ["RECIPE_VERSION", "SKILLS", "Choice", "Story", "Word", "generate", "parse", "recipe_fingerprint", "tell"]
+__all__ = [
+    "RECIPE_VERSION",
+    "SKILLS",
+    "Choice",
+    "Story",
+    "Word",
+    "generate",
+    "parse",
+    "recipe_fingerprint",
+    "tell",
+]
 
 RECIPE_VERSION = 2
 """Raised whenever a story changes: old runs then stay what they were."""
@@ -66,7 +74,9 @@ def retell(text: str, world: World) -> Story:
     heard = text.split()
     language = None
     if world.grammar.languages > 1 and heard:
-        language = next((l for l in languages_of(world) if l and l.knows(heard[0])), None)
+        language = next(
+            (made_up for made_up in languages_of(world) if made_up and made_up.knows(heard[0])), None
+        )
         if language:
             heard = [language.back(word) for word in heard]
     telling = Telling(lambda weights, excluded: 0, world.grammar.noise, heard)
@@ -74,7 +84,9 @@ def retell(text: str, world: World) -> Story:
         Plot(world, telling).tell()
     except Unheard as stop:
         told, byte = telling.words, None
-        wrong = next((i for i, (a, b) in enumerate(zip(told, heard, strict=False)) if a.strip() != b), stop.args[0])
+        wrong = next(
+            (i for i, (a, b) in enumerate(zip(told, heard, strict=False)) if a.strip() != b), stop.args[0]
+        )
     else:
         story = _finish(world, telling, language)
         if story.text == text:

@@ -25,7 +25,9 @@ RUN = 32
 ROOT = Path(__file__).parents[2]
 
 
-def texts(grammar: Grammar, *, seed: int, split: str, count: int, workers: int | None = None) -> Iterator[str]:
+def texts(
+    grammar: Grammar, *, seed: int, split: str, count: int, workers: int | None = None
+) -> Iterator[str]:
     """The texts of the first `count` stories. workers: processes, one a core unless given and none for a few stories."""
     workers = workers or (len(os.sched_getaffinity(0)) if count > FEW else 1)
     if workers == 1:

@@ -10,13 +10,14 @@ A word that the story forces costs nothing; `recall` says it, and knows what els
 expect there. Units: bits. Words carry the white space before them and the punctuation around them.
 """
 
+import copy
 import math
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 SKILLS = ("lexical", "collocation", "syntax", "agreement", "copy", "state", "counting", "moral", "facts")
@@ -44,6 +45,7 @@ class Choice(NamedTuple):
     other: str
 
 
+@lru_cache(maxsize=65536)
 def spaced(text: str) -> tuple[str, ...]:
     """The words with the white space before them: a leading newline begins a paragraph."""
     first, *rest = text.split()
@@ -65,50 +67,59 @@ class Table:
         self.items = tuple(items)
         self.known = frozenset(items)
         self.weights = tuple(weights)
-        self._skills = skills
         self.words = [spaced(item) for item in items]
         self.skills = [(skills + skills[-1:] * len(words))[: len(words)] for words in self.words]
         self.cumulative = tuple(accumulate(weights))
-        self._shared: dict[tuple[str, ...], float] = {}
+        self.tree = self._grow()
+        shared: dict[tuple[str, ...], float] = {}
         for words, weight in zip(self.words, weights, strict=True):
             for k in range(len(words) + 1):
-                self._shared[words[:k]] = self._shared.get(words[:k], 0.0) + weight
-        self.tree: dict[str, tuple[str, dict | int]] = {}  # word -> (its white space, what may follow or an index)
-        for index, words in enumerate(self.words):
-            self._plant(index, words)
-        self.bits = [self._bits(i, ()) for i in range(len(items))]
+                shared[words[:k]] = shared.get(words[:k], 0.0) + weight
+        self._left = [[shared[words[:k]] for k in range(len(words) + 1)] for words in self.words]
+        self.bits = [_surprisal(left) for left in self._left]
         self._dressed: dict[tuple[str, str], Table] = {}
 
-    def _plant(self, index: int, words: tuple[str, ...]) -> None:
-        node = self.tree
-        for word in words[:-1]:
-            space, below = node.setdefault(word.strip(), (word[0], {}))
-            if isinstance(below, int) or space != word[0]:
-                raise ValueError(f"ambiguous grammar: {self.items[index]!r} and another of {self.items!r}")
-            node = below
-        if words[-1].strip() in node:
-            raise ValueError(f"ambiguous grammar: {self.items[index]!r} starts another of {self.items!r}")
-        node[words[-1].strip()] = (words[-1][0], index)
-
-    def _bits(self, index: int, excluded: Sequence[int]) -> tuple[float, ...]:
-        words = self.words[index]
-        left = []
-        for k in range(len(words) + 1):
-            gone = sum(self.weights[i] for i in excluded if self.words[i][:k] == words[:k])
-            left.append(self._shared[words[:k]] - gone)
-        return tuple(max(0.0, math.log2(a / b)) for a, b in zip(left, left[1:], strict=False))
+    def _grow(self) -> dict[str, tuple[str, Any]]:
+        """A tree of words: word -> (the white space before it, what may follow, or the index of the alternative)."""
+        tree: dict[str, tuple[str, Any]] = {}
+        for index, words in enumerate(self.words):
+            node = tree
+            for word in words[:-1]:
+                space, below = node.setdefault(word.strip(), (word[0], {}))
+                if isinstance(below, int) or space != word[0]:
+                    raise ValueError(
+                        f"ambiguous grammar: {self.items[index]!r} and another of {self.items!r}"
+                    )
+                node = below
+            if words[-1].strip() in node:
+                raise ValueError(f"ambiguous grammar: {self.items[index]!r} starts another of {self.items!r}")
+            node[words[-1].strip()] = (words[-1][0], index)
+        return tree
 
     def bits_without(self, index: int, excluded: Sequence[int]) -> tuple[float, ...]:
-        return self._bits(index, excluded) if excluded else self.bits[index]
+        """The bits of the words of an alternative where some others are out of the question."""
+        words, left = self.words[index], list(self._left[index])
+        for i in excluded:
+            for k in range(len(words) + 1):
+                if self.words[i][:k] == words[:k]:
+                    left[k] -= self.weights[i]
+        return _surprisal(left)
 
     def dressed(self, before: str, after: str) -> "Table":
         """The same table with punctuation around every alternative."""
         if not before and not after:
             return self
-        key = before, after
-        if key not in self._dressed:
-            self._dressed[key] = Table([before + item + after for item in self.items], self.weights, *self._skills)
-        return self._dressed[key]
+        if (before, after) not in self._dressed:
+            table = copy.copy(self)
+            table.items = tuple(before + item + after for item in self.items)
+            table.words = [spaced(item) for item in table.items]
+            table.tree = table._grow()
+            self._dressed[before, after] = table
+        return self._dressed[before, after]
+
+
+def _surprisal(left: Sequence[float]) -> tuple[float, ...]:
+    return tuple(max(0.0, math.log2(a / b)) for a, b in zip(left, left[1:], strict=False))
 
 
 @lru_cache(maxsize=65536)
@@ -135,7 +146,11 @@ class Telling:
 
     def say(self, table: Table, excluded: Sequence[int] = ()) -> int:
         """Picks an alternative, tells it and returns its index."""
-        index = self._recognise(table, excluded) if self._heard else self._pick(table.cumulative, excluded)
+        index = (
+            self._recognise(table, excluded)
+            if self._heard is not None
+            else self._pick(table.cumulative, excluded)
+        )
         words = table.words[index]
         self.words += words
         self.bits += table.bits_without(index, excluded) if excluded else table.bits[index]
@@ -145,13 +160,15 @@ class Telling:
     def say_one_of(self, alternatives: Sequence[str], skill: int) -> int:
         """The same for a few alternatives, all equally likely, that the story has made."""
         agreeing = [spaced(alternative) for alternative in alternatives]
-        if self._heard:
+        if self._heard is not None:
             index = self._recognise(Table(alternatives, (1.0,) * len(agreeing), skill), ())
         else:
             index = self._pick(_EQUAL[len(agreeing)], ()) if len(agreeing) > 1 else 0
         told = agreeing[index]
         for k, word in enumerate(told):
             narrower = [words for words in agreeing if words[k : k + 1] == (word,)]
+            if any(len(words) == k + 1 < len(told) for words in narrower):
+                break
             self.bits.append(math.log2(len(agreeing) / len(narrower)))
             agreeing = narrower
         if len(agreeing) > 1:
@@ -208,7 +225,7 @@ class Telling:
 
     def _recognise(self, table: Table, excluded: Container[int]) -> int:
         assert self._heard is not None
-        node: dict | int = table.tree
+        node: Any = table.tree
         at = len(self.words)
         while at < len(self._heard) and isinstance(node, dict) and self._heard[at] in node:
             node = node[self._heard[at]][1]
@@ -243,7 +260,11 @@ class Telling:
                         choices.append(Choice(ends[start - 1], skill, truth, other))
                         break
         choices.sort()
-        return "".join(words), tuple(map(Word, ends, self.bits, self.skills)), tuple(choices)
+        return (
+            "".join(words),
+            tuple(map(Word._make, zip(ends, self.bits, self.skills, strict=True))),
+            tuple(choices),
+        )
 
 
 class Unheard(ValueError):

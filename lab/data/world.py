@@ -3,16 +3,20 @@
 import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from lab.config import ConfigError, Grammar
+from lab.data.inflection import plural, with_article
 from lab.data.lexicon import LEXICON, Lexicon, digest, ranked
 from lab.data.sentences import SENTENCES, Event, Form, Sentences
 from lab.data.telling import COLLOCATION, LEXICAL, SYNTAX, Table, spaced, zipf
 
 OWN = 10
 """Adjectives that each noun has of its own; of verbs it has some more."""
+
+THING_LISTS = ("toys", "tools", "treasures")
+"""Two things of a story never share a noun: each comes from a list of its own."""
 
 Step = tuple
 """One part of a compiled template: literal words, a table, a described noun, or a slot of the plot."""
@@ -34,29 +38,32 @@ class Forms(NamedTuple):
     bodies: tuple[tuple[str, tuple[Step, ...]], ...]
 
 
-def article(phrase: str) -> str:
-    vowel = phrase[0] in "aeiou" and not phrase.startswith(("uni", "one", "use", "eu"))
-    return "an" if vowel or phrase.startswith("honest") else "a"
-
-
-def with_article(phrases: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"{article(phrase)} {phrase}" for phrase in phrases)
-
-
-def plural(noun: str) -> str:
-    if noun.endswith("man"):
-        return noun[:-2] + "en"
-    if noun.endswith(("s", "x", "ch", "sh", "o")):
-        return noun if noun == "sheep" else noun + ("s" if noun.endswith(("kangaroo", "hippo", "rhino", "buffalo")) else "es")
-    if noun.endswith("y") and noun[-2] not in "aeiou":
-        return noun[:-1] + "ies"
-    return noun + "s"
+def _check(grammar: Grammar) -> None:
+    allowed = {
+        "words": (0.0 < grammar.words <= 1.0, "a share above 0, at most 1"),
+        "zipf_exponent": (grammar.zipf_exponent >= 0.0, "0 or more"),
+        "facts": (grammar.facts >= 1, "1 or more"),
+        "objects": (1 <= grammar.objects <= len(THING_LISTS), f"1 to {len(THING_LISTS)}"),
+        "friends": (1 <= grammar.friends <= 20, "1 to 20"),
+        "events": (grammar.events >= 1.0, "1 or more"),
+        "distance": (grammar.distance >= 0, "0 or more"),
+        "noise": (0.0 <= grammar.noise < 1.0, "0 or more and below 1"),
+        "languages": (1 <= grammar.languages <= 20, "1 to 20"),
+    }
+    problems = [
+        f"data.grammar.{name} = {getattr(grammar, name)}: no story can be told with it. Use {range_}."
+        for name, (fine, range_) in allowed.items()
+        if not fine
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 class World:
     """All that is fixed before a story begins. Raises ConfigError for knobs with which no story can be told."""
 
     def __init__(self, grammar: Grammar, lexicon: Lexicon, sentences: Sentences) -> None:
+        _check(grammar)
         self.grammar = grammar
         self.lexicon = lexicon
         self.sentences = sentences
@@ -101,10 +108,15 @@ class World:
 
     def _make_tables(self) -> None:
         lexicon = self.lexicon
+        self.places = self._plain(lexicon.places)
         self.tables = {
             "weather": self._plain(lexicon.weathers),
             "time": self._plain(lexicon.times),
             "relative": self._plain(lexicon.relatives),
+            "often": self._plain(lexicon.adverbs),
+            "character": self._plain(lexicon.people_adjectives),
+            "ripe": self._plain(lexicon.ripe),
+            "place": self.places,
             "sky": self._plain(lexicon.skies),
             "smell": self._plain(lexicon.smells),
             "heard": self._plain(lexicon.things_heard),
@@ -115,7 +127,6 @@ class World:
             "chase": self._plain(lexicon.chases),
         }
         self.traits = self._plain(with_article(lexicon.traits))
-        self.places = self._plain(lexicon.places)
         self.go_on = [Table((verb, "that"), (0.6, 0.4), SYNTAX) for verb in ("was", "were")]
         self.rival_adjectives = (self.cut(lexicon.looks), self.cut(lexicon.materials))
         self.strange = self.cut(lexicon.people)
@@ -123,7 +134,9 @@ class World:
         self.where = self.places.items + self.hideouts.items
         self.numbers = lexicon.numbers
         self.counted = self.cut(lexicon.counted)
-        self.counted_table = Table([many for _, many in self.counted], self.weights(len(self.counted)), LEXICAL)
+        self.counted_table = Table(
+            [many for _, many in self.counted], self.weights(len(self.counted)), LEXICAL
+        )
         self.morals = lexicon.morals
         looks, materials = lexicon.looks, lexicon.materials
         self.described = {
@@ -133,9 +146,7 @@ class World:
             "cloth": self._describe(lexicon.clothes, lexicon.fabrics),
             "home": self._describe(lexicon.homes, lexicon.home_adjectives),
         }
-        self.things = [
-            self._describe(nouns, looks, materials) for nouns in (lexicon.toys, lexicon.tools, lexicon.treasures)
-        ]
+        self.things = [self._describe(getattr(lexicon, name), looks, materials) for name in THING_LISTS]
         self.own_verbs = {
             animal: self._plain(ranked(lexicon.animal_verbs, animal)[: OWN + 2], COLLOCATION)
             for animal in self.described["animal"].nouns
@@ -169,7 +180,7 @@ class World:
         phrases, weights = [], []
         fitting: dict[tuple[str, ...], set[str]] = {}
         for noun, noun_weight in zip(nouns, self.weights(len(nouns)), strict=True):
-            described = [((), noun_weight)]
+            described: list[tuple[tuple[str, ...], float]] = [((), noun_weight)]
             for sort in adjectives:
                 own = ranked(self.cut(sort), noun)[:OWN]
                 total = sum(self.weights(len(own)))
@@ -196,16 +207,19 @@ class World:
     def rival_names(self, name: str) -> tuple[str, ...]:
         return tuple(other for other in self.names.items[:8] if other != name)
 
-    def moral_of(self, trait: str, outcome: str) -> int:
-        return int.from_bytes(digest("moral", trait, outcome)[:8], "big") % len(self.morals)
+    def moral_of(self, trait: str, outcome: str) -> str:
+        """Per outcome, the traits share out the morals."""
+        morals = ranked(self.lexicon.morals, outcome)
+        return morals[self.lexicon.traits.index(trait) % len(morals)]
 
     def vocabulary(self) -> tuple[str, ...]:
         """All words, lower case: those of the templates first, since they are the most frequent."""
-        texts = [*_strings(self.sentences), *_strings(self.lexicon)]
+        lexicon = replace(self.lexicon, girls=(), boys=(), towns=())
+        texts = [*_strings(self.sentences), *_strings(lexicon), *self.names.items, *self.towns.items]
         words = [word for text in texts for word in re.sub(r"\{[^}]*\}|[\[\]|/]", " ", text).split()]
         nouns = (*self.lexicon.people, *self.lexicon.animals)
         words += [*map(plural, nouns), "that", "were", "was", "who", "a", "an", "the", *MORE_WORDS]
-        return tuple(dict.fromkeys(word.strip('".,!?:').lower() for word in words))
+        return tuple(word for word in dict.fromkeys(word.strip('".,!?:').lower() for word in words) if word)
 
     def _compile_sentences(self) -> None:
         sentences, lexicon = self.sentences, self.lexicon
@@ -218,12 +232,13 @@ class World:
         self.opening = self.forms([("", sentences.opening)])
         self.home = self.forms([("", sentences.home)])
         self.find = self.forms([("", sentences.find)])
-        self.count = self.forms([("", sentences.count)])
         self.ending = self.forms([("", sentences.ending)])
         self.scenery = self.forms([("", form) for form in sentences.scenery])
         self.moral = self.forms([("", form) for form in sentences.moral])
         self.person_facts, self.town_facts = (
-            self.forms([("", self._headed(name, template)) for name, template in frames if name in self.values])
+            self.forms(
+                [("", self._headed(name, template)) for name, template in frames if name in self.values]
+            )
             for frames in (sentences.person_facts, sentences.town_facts)
         )
         self.events = [
@@ -265,7 +280,7 @@ class World:
             self._menus[key] = self.forms(named, weights)
         return self._menus[key]
 
-    @lru_cache(maxsize=None)  # noqa: B019
+    @cache  # noqa: B019
     def compile(self, template: str) -> tuple[Step, ...]:
         """The template as steps; literal words in a row are one step."""
         steps: list[Step] = []
@@ -301,7 +316,7 @@ class World:
         return tuple(steps)
 
 
-MORE_WORDS = "she her he him his girl boy they them their it is i have here you yourself has still had and carried".split()
+MORE_WORDS = "she her he him his girl boy they them their it is i have here you yourself has still had carried wore".split()
 
 
 def _strings(value: object) -> list[str]:

@@ -1,0 +1,127 @@
+"""What does each command of `lab` take? One function a command, which adds its arguments to a parser."""
+
+import argparse
+from pathlib import Path
+
+ABLATIONS = Path(__file__).resolve().parents[1] / "ablations"
+
+
+def ablations() -> list[str]:
+    return sorted(path.stem for path in ABLATIONS.glob("*.yaml"))
+
+
+def _overrides(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="Hydra overrides, such as norm=layernorm optimizer.lr=1e-3",
+    )
+
+
+def overrides(parser: argparse.ArgumentParser) -> None:
+    _overrides(parser)
+    listed(parser)
+
+
+def train(parser: argparse.ArgumentParser) -> None:
+    _overrides(parser)
+    _retry(parser)
+    parser.add_argument(
+        "-m", "--multirun", action="store_true", help="expand sweeps such as ffn_ratio=1,2,4 seed=0,1"
+    )
+    parser.add_argument("--cfg", "-c", choices=("job",), help="print the composed configuration and stop")
+    parser.add_argument(
+        "--info",
+        "-i",
+        nargs="?",
+        const="all",
+        help="Hydra's account of the composition: defaults, defaults-tree, searchpath",
+    )
+    listed(parser)
+
+
+def sweep(parser: argparse.ArgumentParser) -> None:
+    _ablation(parser)
+    parser.add_argument(
+        "--plan", action="store_true", help="print arms, counts, mismatch and time; start nothing"
+    )
+    _retry(parser)
+    listed(parser)
+
+
+def plan(parser: argparse.ArgumentParser) -> None:
+    _ablation(parser)
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR",
+        help="write resolved runs and token shards to DIR. python -m lab.worker DIR trains them on a machine with this "
+        "repository, torch 2.11 or newer and numpy; lab collect DIR merges them. engine.device=cuda plans for a GPU there",
+    )  # fmt: skip
+    listed(parser)
+
+
+def collect(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="a folder of lab plan NAME --out DIR, back again"
+    )
+    listed(parser)
+
+
+def _ablation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an ablation: " + ", ".join(ablations()))
+    _overrides(parser)
+    parser.add_argument(
+        "--seeds", type=_at_least_one, metavar="N", help="paired seeds 0 ... N-1 of every arm"
+    )
+    parser.add_argument(
+        "--with",
+        dest="extra_arms",
+        action="append",
+        default=[],
+        metavar="ARM",
+        help="add an optional arm of the ablation",
+    )
+    parser.add_argument(
+        "--match", choices=("none",), help="keep each arm's own width instead of matching parameters"
+    )
+
+
+def _retry(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--retry",
+        action="store_true",
+        help="train again what failed, or ended under another torch or kind of device",
+    )
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: needs a whole number of 1 or more")
+    return int(text)
+
+
+def listed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print records for machines")
+
+
+def name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an ablation")
+    listed(parser)
+
+
+def publish(parser: argparse.ArgumentParser) -> None:
+    name(parser)
+    parser.add_argument(
+        "setting", nargs="?", metavar="SETTING", help="which of its settings, where there are several"
+    )
+
+
+def skills(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="finished runs on stories: RUN or LABEL=RUN")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="write the learning curves to this PNG")
+    listed(parser)
+
+
+def completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "words"))
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
