@@ -8,6 +8,6 @@ Data flows one way; each stage hands files to the next, so each can be rerun alo
       -> model, budget            the Transformer, its counts, and the solver that matches arms
       -> train                    one loop, one run
       -> runs                     run identity and the run store
-      -> sweep                    an ablation -> plan -> workers; tracker mirrors the store to W&B
+      -> sweep                    an ablation -> plan -> workers; tracker mirrors the store to a board: W&B
       -> stats, claims, report    paired estimates -> verdicts -> pages
 """

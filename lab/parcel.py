@@ -12,7 +12,7 @@ from typing import Any
 
 from lab.config import ConfigError, run_config
 from lab.data.shards import ShardError, Shards
-from lab.runs import END_STATES, NUMERICS, RunStore, dumps, read_record, run_id, write_atomic
+from lab.runs import NUMERICS, RESULT_STATES, RunStore, dumps, read_record, run_id, write_atomic
 
 BROKEN = "Write it again with lab plan --out."
 
@@ -22,11 +22,19 @@ def store_of(folder: Path) -> RunStore:
 
 
 def pack(plan: Any, folder: Path, store: RunStore) -> None:
-    """Write the folder of a plan; what it holds already of the same plan stays. Raises ConfigError where it holds other things."""
+    """Write the folder of a plan; what it holds already of the same plan stays. Runs with a result in the store stay at home.
+
+    Raises ConfigError where the folder holds other things.
+    """
     _refuse_foreign(plan.record, folder)
     (folder / "shards").mkdir(parents=True, exist_ok=True)
+    write_atomic(
+        folder / "plan.json", dumps(plan.record, indent=1)
+    )  # first: it marks the folder as one of these
     jobs = []
-    for job in plan.jobs.values():
+    for name, job in plan.jobs.items():
+        if store.state(name) in RESULT_STATES:
+            continue
         source = Path(job["shards"])
         _copy_shards(source, folder / "shards" / source.name)
         if parent := job["manifest"].get("parent"):
@@ -36,7 +44,6 @@ def pack(plan: Any, folder: Path, store: RunStore) -> None:
             job
             | {"config": job["config"] | {"data": data}, "store": "runs", "shards": f"shards/{source.name}"}
         )
-    write_atomic(folder / "plan.json", dumps(plan.record, indent=1))
     content = {"numerics": NUMERICS, "workers": plan.engine.workers, "jobs": jobs}
     write_atomic(folder / "jobs.json", dumps(content, indent=1))
 
@@ -44,11 +51,11 @@ def pack(plan: Any, folder: Path, store: RunStore) -> None:
 def _refuse_foreign(record: dict[str, Any], folder: Path) -> None:
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    if not (folder / "jobs.json").exists() or not (folder / "plan.json").exists():
+    if not (folder / "plan.json").exists():
         raise ConfigError(f"--out {folder}: exists and holds no plan. Give a new folder.")
     other = plan_of(folder)
-    if any(other[key] != record[key] for key in ("ablation", "setting")):
-        what = f"{other['ablation']} {other['setting']}"
+    if any(other.get(key) != record[key] for key in ("ablation", "setting")):
+        what = f"{other.get('ablation')} {other.get('setting')}"
         raise ConfigError(f"--out {folder}: holds the plan of {what}. Give a new folder.")
 
 
@@ -93,7 +100,7 @@ def collect(folder: Path, store: RunStore) -> list[dict[str, Any]]:
     there, rows, problems = store_of(folder), [], []
     for name, job in jobs.items():
         state, outcome = there.state(name), ""
-        if state in END_STATES and state != "failed":
+        if state in RESULT_STATES:
             try:
                 outcome = store.collect(name, there)
             except ConfigError as error:

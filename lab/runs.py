@@ -30,7 +30,8 @@ from lab.config import ConfigError, RunConfig, identity, run_config
 from lab.curves import curves
 
 NUMERICS = 1  # raised by hand when the mathematics of training changes; golden losses force the raise
-END_STATES = ("finished", "diverged", "pruned", "failed")
+RESULT_STATES = ("finished", "diverged", "pruned")
+END_STATES = (*RESULT_STATES, "failed")
 LIKENESS = ("torch", "device_kind")  # provenance that all of a run's steps share
 KEPT_CHECKPOINTS = 2
 REASON_CHARACTERS = 500

@@ -185,8 +185,9 @@ def test_a_sweep_trained_elsewhere_comes_back_with_its_report(lab, tmp_path, cap
     assert lab("plan", *sweep, "--out", out) == 0
     assert f"python -m lab.worker {out}" in capsys.readouterr().out
     assert worker.main([out]) == 0
+    capsys.readouterr()
     assert lab("collect", out, "--json") == 0
-    rows = json.loads(capsys.readouterr().out.rpartition("\n[")[2].join(["[", ""]))
+    rows = json.loads(capsys.readouterr().out)
     assert {row["id"] for row in rows} == {run for arm in planned for run in arm["runs"]}
     assert {row["note"] for row in rows} == {"collected"}
     assert lab("sweep", *sweep) == 0

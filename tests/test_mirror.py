@@ -14,7 +14,7 @@ from lab import mirror as mirror_of_runs
 from lab import tracker
 from lab.runs import RunStore, write_atomic
 from tests import tracked_run
-from tests.tracked_run import CONFIG, MARKERS, RUN, SUMMARY, digests, row_of, write_run
+from tests.tracked_run import CONFIG, MARKERS, RUN, SUMMARY, add_samples, digests, row_of, write_run
 
 ambient = tracked_run.ambient
 pytestmark = pytest.mark.usefixtures("ambient")
@@ -37,7 +37,8 @@ def rows_in(records: list[dict[str, Any]]) -> list[tuple[int, dict[str, float]]]
     """(step, numbers) of each row; fields of media have a dot, the client's own an underscore."""
     items = [record["history"] for record in records if record["type"] == "history"]
     return [
-        (i["step"]["num"], {k: v for k, v in i["item"].items() if k[0] != "_" and "." not in k}) for i in items
+        (i["step"]["num"], {k: v for k, v in i["item"].items() if k[0] != "_" and "." not in k})
+        for i in items
     ]
 
 
@@ -47,7 +48,9 @@ def segments(mirror: Path) -> list[Path]:
 
 def test_offline_run_reads_back_whole_and_leaks_nothing(tmp_path: Path) -> None:
     root, mirror = tmp_path / "runs", tmp_path / "wandb"
-    write_run(root, steps=range(1, 21), summary=SUMMARY)
+    write_run(root, steps=range(1, 21))
+    add_samples(root, step=20)
+    RunStore(root).finish(RUN, SUMMARY)
     before = digests(root)
     mirror_offline(root, mirror)
     assert digests(root) == before
@@ -55,6 +58,16 @@ def test_offline_run_reads_back_whole_and_leaks_nothing(tmp_path: Path) -> None:
     (segment,) = segments(mirror)
     records = inspect(segment)
     assert rows_in(records) == [(step, row_of(step)) for step in range(1, 21)]
+
+    last = [record["history"]["item"] for record in records if record["type"] == "history"][-1]
+    assert (last["samples._type"], last["samples.nrows"], last["layers._type"]) == (
+        "table-file",
+        2,
+        "image-file",
+    )
+    table = json.loads((segment / "files" / last["samples.path"]).read_text())
+    assert table["columns"] == ["arm", "seed", "tokens", "prompt", "text"]
+    assert table["data"][1] == ["plain_x4", 2, 20000, "Mia", "ran"]
 
     run = next(record["run"] for record in records if record["type"] == "run")
     assert (run["run_id"], run["project"], run["display_name"]) == (RUN, "ablation-lab", "plain_x4-seed2")

@@ -14,18 +14,11 @@ from lab import tracker
 from lab.board import wandb
 from lab.runs import RunStore
 from tests import tracked_run
-from tests.tracked_run import MARKERS, RUN, SUMMARY, write_run
+from tests.tracked_run import MARKERS, RUN, SUMMARY, add_samples, write_run
 from tests.wandb_server import FAILING_STEP, WandbServer, serving
 
 ambient = tracked_run.ambient
 pytestmark = pytest.mark.usefixtures("ambient")
-SAMPLES = [{"prompt": "Once | upon", "text": "a\ntime"}, {"prompt": "Mia", "text": "ran"}]
-
-
-def add_samples(root: Path, *, step: int) -> None:
-    with open(root / RUN / "metrics.jsonl", "a") as file:
-        for sample in SAMPLES:
-            file.write(json.dumps({"kind": "sample", "step": step, "tokens": 1000 * step, **sample}) + "\n")
 
 
 def sync(root: Path, mirror: Path) -> list[dict[str, Any]]:

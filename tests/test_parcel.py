@@ -155,6 +155,15 @@ def test_a_started_or_running_run_here_is_kept(trained):
     assert not (home.folder(name) / "summary.json").exists()
 
 
+def test_runs_that_have_a_result_at_home_do_not_travel(trained, shards, tmp_path):
+    folder, home, name = trained
+    parcel.collect(folder, home)
+    other = tiny_run(data_fingerprint="f", steps=2)
+    jobs = [job_of(run, shards, home) for run in (tiny_run(data_fingerprint="f", steps=3), other)]
+    parcel.pack(plan_of(jobs), tmp_path / "second", home)
+    assert list(parcel.jobs_of(tmp_path / "second")[0]) == [run_id(other)]
+
+
 def spoil(folder, name, what):
     run = folder / "runs" / name
     if what == "checkpoint":

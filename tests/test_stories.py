@@ -157,10 +157,10 @@ def test_stories_come_as_often_as_their_bits_say(small_world: tuple[World, list[
     assert result.pvalue > 1e-4
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
-    words=st.sampled_from((1.0, 0.3, 0.01)),
+    words=st.sampled_from((0.3, 0.01)),
     objects=st.integers(1, 3),
     friends=st.integers(1, 3),
     events=st.sampled_from((1.0, 5.0, 12.0)),
@@ -191,7 +191,7 @@ def test_a_text_outside_the_grammar_is_refused_where_it_leaves(sample: list[Stor
 
 def test_the_other_side_of_a_choice_is_impossible(sample: list[Story]) -> None:
     skills = Counter[int]()
-    for story in sample[:100]:
+    for story in sample[:70]:
         for start, skill, truth, other in story.choices:
             assert story.text.startswith(truth, start) and other != truth
             assert start in [word.end for word in story.words]
@@ -199,7 +199,7 @@ def test_the_other_side_of_a_choice_is_impossible(sample: list[Story]) -> None:
             with pytest.raises(ValueError, match="byte") as stop:
                 parse(story.text[:start] + other + story.text[start + len(truth) :], DEFAULT)
             assert start <= int(re.search(r"byte (\d+)", str(stop.value))[1]) < start + len(other)
-    assert all(100 <= skills[skill] <= 300 for skill in range(len(SKILLS)))
+    assert all(70 <= skills[skill] <= 210 for skill in range(len(SKILLS)))
 
 
 def test_size_entropy_and_skills_are_as_designed(sample: list[Story]) -> None:
@@ -238,11 +238,15 @@ def test_a_story_depends_on_grammar_seed_split_and_number_only(sample: list[Stor
     assert not {story.text for story in sample} & {story.text for story in others}
 
 
+COUNT = 60
+LIGHT = replace(DEFAULT, words=0.3, facts=1000)
+
+
 def told(**knobs: int | float) -> list[Story]:
-    return list(generate(replace(DEFAULT, **knobs), seed=7, split="train", count=100))
+    return list(generate(replace(LIGHT, **knobs), seed=7, split="train", count=COUNT))
 
 
-def test_every_knob_acts(sample: list[Story]) -> None:
+def test_every_knob_acts() -> None:
     def types(stories: list[Story]) -> int:
         return len({word for story in stories for word in story.text.split()})
 
@@ -254,10 +258,10 @@ def test_every_knob_acts(sample: list[Story]) -> None:
             re.findall(r"(?:found|discovered|spotted|noticed|won|carried) an? \S+ \S+ (?!named)", story.text)
         )
 
-    usual = sample[:100]
-    assert types(told(words=0.3)) < 0.7 * types(usual)
-    assert bits(told(zipf_exponent=2.0)) < 0.85 * bits(usual) < bits(told(zipf_exponent=0.0))
-    assert types(told(facts=500)) < types(usual)
+    usual = told()
+    assert types(told(words=0.1)) < 0.8 * types(usual)
+    assert bits(told(zipf_exponent=2.0)) < bits(usual) < bits(told(zipf_exponent=0.0))
+    assert types(told(facts=100)) < types(usual)
     assert {things(story) for story in told(objects=1)} == {1}
     assert {story.text.count(" named ") for story in told(friends=1)} == {2}
     assert max(story.text.count(" named ") for story in told(friends=3, events=12)) == 4
@@ -279,7 +283,7 @@ def test_noise_costs_what_it_should() -> None:
         at = re.search(r", (\w+) \w+ lived", story.text).end(1)
         bits = next(word.bits for word in story.words if word.end == at)
         assert bits == pytest.approx(-math.log2(1 - noise if right else noise / 2))
-    assert abs(wrong[False] - 100 * noise) < 4 * math.sqrt(100 * noise * (1 - noise))
+    assert abs(wrong[False] - COUNT * noise) < 4 * math.sqrt(COUNT * noise * (1 - noise))
 
 
 def test_languages_share_the_grammar_but_no_word() -> None:
@@ -293,7 +297,7 @@ def test_languages_share_the_grammar_but_no_word() -> None:
         vocabularies["English" if shared else re.search(r"\w+", story.text)[0][:1]].update(words)
         assert story.words[0].bits >= math.log2(3)
     assert len(vocabularies) >= 3
-    assert abs(sum(" named " in story.text for story in stories) - 100 / 3) < 4 * math.sqrt(100 * 2 / 9)
+    assert abs(sum(" named " in story.text for story in stories) - COUNT / 3) < 4 * math.sqrt(COUNT * 2 / 9)
 
 
 @pytest.mark.parametrize(

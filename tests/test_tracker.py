@@ -147,6 +147,19 @@ def test_sync_needs_a_login_and_a_free_mirror(tmp_path: Path, monkeypatch: pytes
         tracker.sync(tmp_path / "runs", tmp_path / "mirror", project="p")
 
 
+def test_sync_completes_the_offline_folder_without_a_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = stand_in(tmp_path, monkeypatch)
+    monkeypatch.delenv("WANDB_API_KEY")
+    write_run(tmp_path / "runs", steps=range(1, 5), summary=SUMMARY)
+    for sent in (4, 0):
+        results = tracker.sync(tmp_path / "runs", tmp_path / "mirror", project="p", mode="offline")
+        assert results == [{"id": RUN, "state": "synced", "sent": sent}]
+    (run,) = json.loads(server.read_text()).items()
+    assert (run[0], [step for step, _ in run[1]["rows"]]) == (f"offline {RUN}", [1, 2, 3, 4])
+
+
 def test_mode_follows_login_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wandb.resolve_mode("auto") == "online"
     monkeypatch.delenv("WANDB_API_KEY")

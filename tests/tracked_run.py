@@ -32,6 +32,7 @@ CONFIG: dict[str, Any] = {
     "data": {"name": "text", "path": "/home/me/a.txt"},
 }
 SUMMARY = {"state": "finished", "reason": None, "steps": 20, "val/bpb": 1.75, "val/excess_bpb": None}
+SAMPLES = [{"prompt": "Once | upon", "text": "a\ntime"}, {"prompt": "Mia", "text": "ran"}]
 
 
 def lines_of(step: int) -> list[dict[str, Any]]:
@@ -82,6 +83,12 @@ def write_run(
     if summary:
         store.finish(run_id, summary)
     return store
+
+
+def add_samples(root: Path, *, step: int) -> None:
+    with open(root / RUN / "metrics.jsonl", "a") as file:
+        for sample in SAMPLES:
+            file.write(json.dumps({"kind": "sample", "step": step, "tokens": 1000 * step, **sample}) + "\n")
 
 
 @pytest.fixture

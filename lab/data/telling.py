@@ -70,7 +70,7 @@ class Table:
         self.words = [spaced(item) for item in items]
         self.skills = [(skills + skills[-1:] * len(words))[: len(words)] for words in self.words]
         self.cumulative = tuple(accumulate(weights))
-        self.tree = self._grow()
+        self._tree: dict[str, tuple[str, Any]] | None = self._grow()
         shared: dict[tuple[str, ...], float] = {}
         for words, weight in zip(self.words, weights, strict=True):
             for k in range(len(words) + 1):
@@ -78,6 +78,12 @@ class Table:
         self._left = [[shared[words[:k]] for k in range(len(words) + 1)] for words in self.words]
         self.bits = [_surprisal(left) for left in self._left]
         self._dressed: dict[tuple[str, str], Table] = {}
+
+    @property
+    def tree(self) -> dict[str, tuple[str, Any]]:
+        if self._tree is None:
+            self._tree = self._grow()
+        return self._tree
 
     def _grow(self) -> dict[str, tuple[str, Any]]:
         """A tree of words: word -> (the white space before it, what may follow, or the index of the alternative)."""
@@ -113,7 +119,7 @@ class Table:
             table = copy.copy(self)
             table.items = tuple(before + item + after for item in self.items)
             table.words = [spaced(item) for item in table.items]
-            table.tree = table._grow()
+            table._tree = None
             self._dressed[before, after] = table
         return self._dressed[before, after]
 
