@@ -47,7 +47,7 @@ LIMITS = {
     "heads.head_dim": 4_096,
 }
 
-GRAMMAR_LIMITS = {"objects": 3, "friends": 6, "events": 40, "languages": 50}
+GRAMMAR_LIMITS = {"objects": 3, "friends": 20, "events": 40, "languages": 20}
 
 RULES: tuple[Rule, ...] = (
     _rule("seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),

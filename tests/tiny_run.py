@@ -8,7 +8,7 @@ from lab import config as c
 from lab.train.worker import work
 from tests.tiny_model import SHAPE, tiny
 
-GRAMMAR = c.Grammar(1.0, 1.1, 10000, 3, 3, 8.0, 2, 0.0, 1)
+GRAMMAR = c.Grammar(1.0, 1.1, 10000, 3, 3, 5.0, 2, 0.0, 1)
 DATA = c.Data("stories", None, None, 0.05, "text", stories=60, validation_stories=12, seed=0, grammar=GRAMMAR)
 
 

@@ -34,7 +34,7 @@ from lab.data.shards import (
 from lab.data.stories import SKILLS, Story
 from lab.data.tokenizer import TRAINING_BYTES, Tokenizer, tokenizer_hash, train_tokenizer
 
-BUILDER_VERSION = 2
+BUILDER_VERSION = 3
 NATS_PER_BIT = float(np.log(2))
 
 Progress = Callable[[str, float], None]
