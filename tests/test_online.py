@@ -70,6 +70,29 @@ def test_a_resumed_run_continues_its_history_and_shows_how_it_ended(
         assert not [marker for marker in (*MARKERS.values(), str(tmp_path), "tracker.py") if marker in told]
 
 
+def test_a_failed_run_that_is_retried_no_longer_shows_as_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, mirror, store = tmp_path / "runs", tmp_path / "mirror", RunStore(tmp_path / "runs")
+    with serving() as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        write_run(root, steps=range(1, 13), summary={**SUMMARY, "state": "failed", "reason": "RuntimeError"})
+        sync(root, mirror)
+        run = server.runs[RUN]
+        assert (run["exit"], run["summary"]["final/reason"], run["tags"][-1]) == (1, "RuntimeError", "failed")
+        (root / RUN / "summary.json").unlink()
+        store.open_metrics(RUN, after=8).close()
+        write_run(root, steps=range(9, 21), summary=SUMMARY)
+        sync(root, mirror)
+        assert server.steps(RUN) == list(range(1, 21))
+        assert (run["exit"], run["summary"].get("final/reason"), run["config"]["state"]["value"]) == (
+            0,
+            None,
+            "finished",
+        )
+        assert run["tags"] == ["ffn_ratio", "nano", "stories"]
+
+
 def run_out(server: WandbServer | None, root: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A follower over an ended run of 80 steps, ended as a sweep ends it."""
     port = free_port() if server is None else server.server_address[1]

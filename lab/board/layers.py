@@ -74,5 +74,6 @@ def _heat(figure: Any, axis: Any, cells: Cells) -> None:
     low, high = np.nanmin(values), np.nanmax(values)
     scale = LogNorm(low, high if high > low else low * 1.01)
     mesh = axis.pcolormesh(edges, np.arange(layers + 1) - 0.5, values, norm=scale, cmap="viridis")
-    ticks = LogLocator(subs=(1, 2, 5)) if high > 10 * low else MaxNLocator(4)
+    wide = LogLocator(subs=(1, 2, 5)) if high < 1000 * low else LogLocator(numticks=5)
+    ticks = wide if high > 10 * low else MaxNLocator(4)
     figure.colorbar(mesh, ax=axis, pad=0.01, ticks=ticks, format="%g").minorticks_off()

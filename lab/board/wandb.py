@@ -135,7 +135,7 @@ class _Run:
     def close(self, summary: dict[str, Any] | None) -> None:
         state = summary["state"] if summary else None
         if summary:
-            self._run.summary.update(final(summary))
+            self._run.summary.update({"final/reason": None, **final(summary)})  # a failed run may be retried
             self._run.config.update({"state": state}, allow_val_change=True)
             if state != "finished":
                 self._run.tags = [*self._card.tags, state]

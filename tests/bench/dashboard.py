@@ -1,10 +1,11 @@
 """Draws what an offline W&B folder holds in the layout of its dashboard, for a page that explains the panels.
 
-    python tests/bench/dashboard.py results/wandb/wandb OUTPUT.png
+    python -m tests.bench.dashboard results/wandb/wandb OUTPUT.png
 
 Reads the client's files with `wandb leet inspect --json` alone: what is in the picture, W&B has.
 """
 
+import io
 import json
 import subprocess
 import sys
@@ -13,22 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+from PIL import Image
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D46", "#999999")
 SKILL = "val/excess/"
 
 
 def main(folder: Path, output: Path) -> None:
-    runs = sorted((read(file) for file in folder.glob("*/*.wandb")), key=lambda run: run["name"])
+    runs = sorted((read(file) for file in folder.glob("*run-*-*/*.wandb")), key=lambda run: run["name"])
     plt.rcParams.update(
         {"font.size": 7, "axes.titlelocation": "left", "axes.titlesize": 8, "lines.linewidth": 0.9}
     )
     figure = plt.figure(figsize=(10.4, 10.6), dpi=100, layout="constrained")
-    grid = figure.add_gridspec(5, 3, height_ratios=[0.55, 1, 1, 2.1, 0.95])
+    grid = figure.add_gridspec(5, 3, height_ratios=[0.5, 1, 1, 1.8, 0.95])
     runs_table(figure.add_subplot(grid[0, :]), runs)
-    curves = figure.add_subplot(grid[1, 0])
     for axis, key, options in (
-        (curves, "train/loss", {}),
+        (figure.add_subplot(grid[1, 0]), "train/loss", {}),
         (figure.add_subplot(grid[1, 1]), "val/bpb", {"marker": ".", "markersize": 3}),
         (figure.add_subplot(grid[1, 2]), "lr", {}),
         (figure.add_subplot(grid[2, 0]), "grad/norm", {}),
@@ -41,7 +42,7 @@ def main(folder: Path, output: Path) -> None:
         for run, colour in zip(runs, COLOURS, strict=False):
             axis.plot(*series(run, key), color=colour, label=run["job_type"], **options)
         axis.set_title(key)
-    curves.legend(title="job type", frameon=False)
+    figure.axes[2].legend(title="job type", frameon=False, loc=(0.7, 0.45))
     for axis in figure.axes[4:6]:
         axis.set_yscale("log")
     shown = next(run for run in runs if run["state"] == "finished")
@@ -55,7 +56,10 @@ def main(folder: Path, output: Path) -> None:
         if axis.lines:
             axis.spines[["top", "right"]].set_visible(False)
             axis.set_xlabel("tokens", labelpad=0)
-    figure.savefig(output, pil_kwargs={"optimize": True})
+            axis.xaxis.set_major_formatter(lambda tokens, _: f"{tokens / 1000:g}k")
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    Image.open(drawn).convert("RGB").quantize(160).save(output, optimize=True)
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -99,9 +103,9 @@ def runs_table(axis: Any, runs: list[dict[str, Any]]) -> None:
         cells.append([
             run["name"], f"{'Failed' if run['exit'] else 'Finished'} ({run['exit']})", run["state"], ", ".join(run["tags"]),
             "" if bpb is None else f"{bpb:.3f}", run["summary"].get("final/spikes/grad/norm/events", ""),
-            textwrap.shorten(run["summary"].get("final/reason") or "", 60),
+            textwrap.shorten(run["summary"].get("final/reason") or "", 64, placeholder=" ..."),
         ])  # fmt: skip
-    table(axis, columns, cells, widths=(0.12, 0.11, 0.08, 0.22, 0.08, 0.16, 0.23))
+    table(axis, columns, cells, widths=(0.08, 0.1, 0.07, 0.21, 0.08, 0.16, 0.3))
     axis.set_title("Runs")
 
 
@@ -109,16 +113,16 @@ def samples(axis: Any, runs: list[dict[str, Any]]) -> None:
     rows = []
     for run in runs:
         if path := next((row["samples.path"] for row in run["rows"] if "samples.path" in row), None):
-            rows += json.loads((run["files"] / path).read_text())["data"][:2]
+            rows += json.loads((run["files"] / path).read_text())["data"][:1]
     wrapped = [
-        [arm, seed, tokens, textwrap.fill(textwrap.shorten(prompt, 70), 18), textwrap.fill(textwrap.shorten(text, 130), 26)]
+        [arm, seed, tokens, textwrap.fill(textwrap.shorten(prompt, 70), 18), textwrap.fill(textwrap.shorten(text, 220), 27)]
         for arm, seed, tokens, prompt, text in rows
     ]  # fmt: skip
     table(
         axis,
         ("arm", "seed", "tokens", "prompt", "text"),
         wrapped,
-        widths=(0.12, 0.08, 0.12, 0.28, 0.4),
+        widths=(0.11, 0.07, 0.11, 0.26, 0.45),
         tall=True,
     )
     axis.set_title("samples")
@@ -134,6 +138,7 @@ def table(axis: Any, columns: Any, cells: Any, *, widths: Any, tall: bool = Fals
     drawn.set_fontsize(5.8 if tall else 6.4)
     for (row, _), cell in drawn.get_celld().items():
         cell.set_linewidth(0.3)
+        cell.PAD = 0.03
         if row == 0:
             cell.set_facecolor("#EEEEEE")
             cell.set_height(cell.get_height() * (0.25 if tall else 1))

@@ -1,6 +1,6 @@
 """What does the tracker cost a sweep: seconds at start and exit with each broken server, and percent of a step?
 
-    python tests/bench/tracker.py [servers|overhead] [--steps 150] [--pairs 3] [KEY=VALUE ...]
+    python -m tests.bench.tracker [servers|overhead] [--steps 150] [--pairs 3] [KEY=VALUE ...]
 
 `servers`: one nano run of `lab train` for each server of tests/wandb_server.py; then the server is mended and `lab sync`
 sends the rest. `offline` counts the steps in the client's files when the run has ended, `synced` those at the server
