@@ -35,12 +35,13 @@ class Counts:
 
 @dataclass(frozen=True)
 class Corpus:
-    """What a budget needs to know of prepared data."""
+    """What a plan needs to know of prepared data; notes: what its report should say of them."""
 
     fingerprint: str
     bytes_per_token: float
     train_tokens: int
     tokenizer_hash: str
+    notes: tuple[str, ...] = ()
 
 
 def counts(run: RunConfig) -> Counts:

@@ -95,7 +95,7 @@ def make(
         "flags": [*(f"--with {name}" for name in extra_arms), *([f"--match {hold}"] if hold else [])],
         "seeds": paired_seeds, "match": {"what": how.hold, "solve": how.solve, "tolerance": how.tolerance},
         "x": {"key": ablation.axis.key, "label": ablation.axis.label, "numeric": ablation.axis.numeric},
-        "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_branches(planned), *_repeats(planned)],
+        "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_branches(planned), *_repeats(planned), *baseline.corpus.notes],
         "reference_lines": _reference_lines(baseline),
     }  # fmt: skip
     return Plan(record, results / "sweeps" / name / setting, jobs, first.engine, first.tracker)
@@ -189,8 +189,15 @@ def prepared(
 
     folder = prepare(config.data, config.vocab, cache=cache, progress=progress)
     shards = Shards.open(folder)
+    found, notes = shards.near_duplicates, []
+    if found["validation_documents"]:
+        dropped = found["training_documents_dropped"]
+        done = f"the {dropped} training documents like them were left out" if dropped else "they were kept"
+        notes = [
+            f"{found['validation_documents']} validation documents stand nearly in the training text; {done}."
+        ]
     return folder, Corpus(
-        shards.fingerprint, shards.bytes_per_token, shards.train_tokens, shards.tokenizer_hash
+        shards.fingerprint, shards.bytes_per_token, shards.train_tokens, shards.tokenizer_hash, tuple(notes)
     )
 
 

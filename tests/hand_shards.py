@@ -65,6 +65,7 @@ def write_shards(
         "unigram_bpb": 1.0,
         "skills": list(skills),
         "languages": list(languages),
+        "near_duplicates": {"validation_documents": 0, "training_documents_dropped": 0, "first": None},
         "files": files,
         **counts,
     }

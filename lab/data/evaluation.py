@@ -133,9 +133,7 @@ def choice_batches(
     return [_choice_batch(picked[i : i + pairs], context_length) for i in range(0, len(picked), pairs)]
 
 
-def _choices_of(
-    shards: Shards, skill: int, documents: int
-) -> list[tuple[int, int, np.ndarray, np.ndarray]]:
+def _choices_of(shards: Shards, skill: int, documents: int) -> list[tuple[int, int, np.ndarray, np.ndarray]]:
     """(where the continuation starts in its row, row length, row with the truth, row with the other)."""
     document = np.searchsorted(shards.validation_documents, shards.choices[:, 0], side="right") - 1
     wanted = (shards.choices[:, 1] == skill) & (document < documents)

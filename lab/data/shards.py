@@ -9,7 +9,6 @@ import functools
 import hashlib
 import json
 from bisect import bisect_right
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,6 +73,7 @@ class Shards:
         self.unigram_bpb: float = meta["unigram_bpb"]
         self.skills: list[str] = meta["skills"]
         self.languages: list[str] = meta["languages"]
+        self.near_duplicates: dict[str, Any] = meta["near_duplicates"]
         self.token_bytes: np.ndarray = np.load(path / "token_bytes.npy")
         dtype = token_dtype(self.vocab_size)
         self.train_stream: np.ndarray = np.memmap(path / "train.bin", dtype=dtype, mode="r")

@@ -39,7 +39,9 @@ def styled() -> Iterator[None]:
     import matplotlib
 
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a label may be in any script
+        warnings.filterwarnings(
+            "ignore", message="Glyph .* missing from font"
+        )  # a label may be in any script
         yield
 
 
