@@ -49,7 +49,7 @@ def counts(run: RunConfig) -> Counts:
     sizes = _sizes(json.dumps(dataclasses.asdict(dataclasses.replace(run, seed=0, steps=1))))
     embedding = sum(n for role, n in sizes if role in ("embedding", "position", "head"))
     total = sum(n for _, n in sizes)
-    multiplied = sum(n for role, n in sizes if role in ("linear", "head"))
+    multiplied = sum(n for role, n in sizes if role in ("linear", "value", "residual", "head"))
     if run.embedding.tied:
         multiplied += run.shape.vocab_size * run.shape.d_model
     shape = run.shape

@@ -293,6 +293,7 @@ class Variant(NamedTuple):
 
 AXES = (
     "norm_placement", "norm", "activation", "ffn_ratio", "heads", "aspect", "vocab", "regularization", "stability", "position",
+    "block", "ffn",
 )  # fmt: skip
 
 

@@ -244,6 +244,8 @@ class Config:
     norm: dict[str, Any]
     activation: dict[str, Any]
     position: dict[str, Any]
+    block: dict[str, Any]
+    ffn: dict[str, Any]
     ffn_ratio: FFNRatio
     heads: Heads
     aspect: Aspect
@@ -289,6 +291,8 @@ class RunConfig:
     rows: int
     micro_rows: int
     data_fingerprint: str
+    block: dict[str, Any] = neutral({"name": "serial"})
+    ffn: dict[str, Any] = neutral({"name": "dense"})
     init_from: str | None = neutral(None)
 
 

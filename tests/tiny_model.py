@@ -47,6 +47,8 @@ def tiny(**changes: Any) -> c.RunConfig:
         norm=choice("norm", "rmsnorm"),
         activation=choice("activation", "swiglu"),
         position=choice("position", "rope"),
+        block=choice("block", "serial"),
+        ffn=choice("ffn", "dense"),
         embedding=c.Embedding(tied=False),
         init=c.Init(embedding_std=1.0, cutoff=3.0),
         regularization=c.Regularization(dropout=0.0, weight_decay=0.0),

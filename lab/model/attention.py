@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lab.config import Shape
-from lab.model.linear import Linear
+from lab.model.linear import Linear, ResidualLinear, ValueLinear
 from lab.model.norm import RMSNorm
 from lab.model.position import Position
 
@@ -37,8 +37,8 @@ class Attention(nn.Module):
         # Three matrices: one fused matrix measured no faster on a CPU, and each keeps its own d_in and d_out.
         self.q = Linear(shape.d_model, width)
         self.k = Linear(shape.d_model, width)
-        self.v = Linear(shape.d_model, width)
-        self.out = Linear(width, shape.d_model)
+        self.v = ValueLinear(shape.d_model, width)
+        self.out = ResidualLinear(width, shape.d_model)
         self.q_norm = RMSNorm(shape.head_dim, eps=QK_NORM_EPS) if qk_norm else None
         self.k_norm = RMSNorm(shape.head_dim, eps=QK_NORM_EPS) if qk_norm else None
 

@@ -47,7 +47,7 @@ def initialize(model: nn.Module, *, init: Init, seed: int) -> None:
 
 
 def _linear(value: Tensor, init: Init, generator: torch.Generator) -> None:
-    d_out, d_in = value.shape
+    d_out, d_in = value.shape[-2:]
     _truncated_normal(value, (2.0 / (d_in + d_out)) ** 0.5, init.cutoff, generator)
 
 
@@ -69,6 +69,8 @@ def _truncated_normal(value: Tensor, std: float, cutoff: float, generator: torch
 
 DISTRIBUTIONS: dict[str, Callable[[Tensor, Init, torch.Generator], None]] = {
     "linear": _linear,
+    "value": _linear,
+    "residual": _linear,
     "head": _linear,
     "embedding": _embedding,
     "position": _embedding,

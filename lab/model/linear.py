@@ -18,6 +18,18 @@ class Linear(nn.Linear):
         """Leaves the weight to the initializer."""
 
 
+class ValueLinear(Linear):
+    """Makes what a sub-layer reads out: attention's values, the feed-forward layer's hidden vector."""
+
+    roles = {"weight": "value"}
+
+
+class ResidualLinear(Linear):
+    """Makes what a sub-layer adds to the residual stream."""
+
+    roles = {"weight": "residual"}
+
+
 class Head(Linear):
     """Final vectors [B, T, d_model] -> logits [B, T, vocab_size]."""
 

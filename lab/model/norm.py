@@ -3,6 +3,7 @@
 Contract: a module built as `variant(size, **YAML)` that maps [..., size] to [..., size], each vector on its own.
 - layernorm: (x - mean) / sqrt(variance + eps) * gain + bias. Ba et al. 2016 (1607.06450), eq. 4.
 - rmsnorm: x / sqrt(mean(x^2) + eps) * gain. Zhang and Sennrich 2019 (1910.07467), eq. 4.
+- nonparametric: layernorm without gain and bias. OLMo (2402.00838), section 2.1.
 - none: x, without parameters.
 """
 
@@ -29,9 +30,19 @@ class RMSNorm(nn.RMSNorm):
         return super().forward(x.to(self.weight.dtype))
 
 
+class NonParametric(nn.LayerNorm):
+    def __init__(self, size: int, *, eps: float):
+        super().__init__(size, eps=eps, elementwise_affine=False)
+
+
 class NoNorm(nn.Identity):
     def __init__(self, size: int):
         super().__init__()
 
 
-VARIANTS: dict[str, Callable[..., nn.Module]] = {"layernorm": LayerNorm, "rmsnorm": RMSNorm, "none": NoNorm}
+VARIANTS: dict[str, Callable[..., nn.Module]] = {
+    "layernorm": LayerNorm,
+    "rmsnorm": RMSNorm,
+    "nonparametric": NonParametric,
+    "none": NoNorm,
+}

@@ -5,16 +5,15 @@ tokens [B, T] -> embedding -> blocks (attention, feed-forward) -> final norm -> 
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lab.config import ConfigError, RunConfig
-from lab.model import activation, norm, norm_placement, position
+from lab.model import activation, block, ffn, norm, norm_placement, position
 from lab.model.attention import Attention, Kernel, kernel_for
 from lab.model.dropout import dropout
-from lab.model.ffn import FFN
 from lab.model.initializer import declared_roles
 from lab.model.linear import Embedding, Head
 from lab.model.position import Position
@@ -28,42 +27,22 @@ class Output(NamedTuple):
     stats: dict[str, Tensor]
 
 
-class Drop(Protocol):
-    def __call__(self, x: Tensor, *, site: str) -> Tensor: ...
+def build_block(config: RunConfig, *, layer: int, kernel: Kernel) -> nn.Module:
+    """Layer number `layer`, with modules of its own throughout."""
+    shape, stability = config.shape, config.stability
+    wire, wire_parameters = chosen("block", block.VARIANTS, config.block)
+    place, place_parameters = chosen("norm_placement", norm_placement.VARIANTS, config.norm_placement)
+    feed, feed_parameters = chosen("ffn", ffn.VARIANTS, config.ffn)
+    kind, _ = chosen("activation", activation.VARIANTS, config.activation)
 
+    def make_placement() -> nn.Module:
+        return place(partial(build_norm, config), shape.num_layers, **place_parameters)
 
-class Block(nn.Module):
-    """One layer on the residual stream [B, T, d_model]: attention, then the feed-forward layer, each with its norms."""
-
-    def __init__(self, config: RunConfig, *, layer: int, kernel: Kernel):
-        super().__init__()
-        shape, stability = config.shape, config.stability
-        placement, placement_parameters = chosen(
-            "norm_placement", norm_placement.VARIANTS, config.norm_placement
-        )
-        kind, _ = chosen("activation", activation.VARIANTS, config.activation)
-        self.layer = layer
-        self.attention_placement = placement(partial(build_norm, config), **placement_parameters)
-        self.attention = Attention(
-            shape, qk_norm=stability.qk_norm, softcap=stability.attention_softcap, kernel=kernel
-        )
-        self.ffn_placement = placement(partial(build_norm, config), **placement_parameters)
-        self.ffn = FFN(shape.d_model, shape.d_ff, kind)
-
-    def forward(
-        self, x: Tensor, position: Position, *, drop: Drop, diagnostics: bool
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        place = self.attention_placement
-        y, stats = self.attention(place.before(x), position, diagnostics=diagnostics)
-        x = place.after(x + drop(place.branch(y), site=f"attention/{self.layer}"))
-
-        place = self.ffn_placement
-        y = self.ffn(place.before(x))
-        x = place.after(x + drop(place.branch(y), site=f"ffn/{self.layer}"))
-
-        if diagnostics:
-            stats = stats | {"residual/rms": x.detach().square().mean().sqrt()}
-        return x, {f"{name}/{self.layer}": value for name, value in stats.items()}
+    attention = Attention(
+        shape, qk_norm=stability.qk_norm, softcap=stability.attention_softcap, kernel=kernel
+    )
+    feed_forward = feed(shape.d_model, shape.d_ff, kind, **feed_parameters)
+    return wire(attention, feed_forward, make_placement, layer, **wire_parameters)
 
 
 class Transformer(nn.Module):
@@ -87,9 +66,9 @@ class Transformer(nn.Module):
         self.position: Position = encode(shape, **encode_parameters)
         self.attention_kernel = kernel_for(self.position, softcap=config.stability.attention_softcap)
         self.blocks = nn.ModuleList(
-            Block(config, layer=layer, kernel=self.attention_kernel) for layer in range(shape.num_layers)
+            build_block(config, layer=layer, kernel=self.attention_kernel) for layer in range(shape.num_layers)
         )
-        self.final_norm = nn.Identity() if placement.ends_normalized else build_norm(config)
+        self.final_norm = nn.Identity() if placement.normalizes_stream else build_norm(config)
         self.head = Head(shape.d_model, shape.vocab_size)
         self.head_scale: float | None = None
         if config.embedding.tied:
@@ -112,17 +91,18 @@ class Transformer(nn.Module):
         drop = partial(dropout, rate=self.dropout_rate, key=dropout_key)
         stats: dict[str, Tensor] = {}
 
+        aux = torch.zeros((), device=tokens.device)
         x = drop(self.position.embed(self.embedding(tokens)), site="embedding")
-        for block in self.blocks:
-            x, of_block = block(x, self.position, drop=drop, diagnostics=diagnostics)
-            stats |= of_block
+        for layer in self.blocks:
+            x, of_layer, stats_of_layer = layer(x, self.position, drop=drop, diagnostics=diagnostics)
+            aux, stats = aux + of_layer, stats | stats_of_layer
         x = self.final_norm(x)
         if self.head_scale is not None:
             x = x * self.head_scale
         logits = self.head(x)
         if self.output_softcap is not None:
             logits = self.output_softcap * torch.tanh(logits / self.output_softcap)
-        return Output(logits, x.new_zeros(()), stats)
+        return Output(logits, aux, stats)
 
     def roles(self) -> dict[str, str]:
         """{parameter name: init role}, for the initializer and the optimizer's groups."""
