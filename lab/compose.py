@@ -293,7 +293,7 @@ class Variant(NamedTuple):
 
 AXES = (
     "norm_placement", "norm", "activation", "ffn_ratio", "heads", "aspect", "vocab", "regularization", "stability", "position",
-    "block", "ffn",
+    "block", "ffn", "init", "embedding", "attention", "pattern", "bias",
 )  # fmt: skip
 
 

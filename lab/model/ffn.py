@@ -1,7 +1,7 @@
 """What does the feed-forward layer compute?
 
-Contract: a module built as `variant(d_model, d_ff, activation, **YAML)` that maps [..., d_model], each position on its own,
-to (the same shape, auxiliary loss, statistics), no biases. A network of width d_ff has 2 d_model d_ff weights where the
+Contract: a module built as `variant(d_model, d_ff, activation, bias, **YAML)` that maps [..., d_model], each position on its own,
+to (the same shape, auxiliary loss, statistics). Only a dense network may have biases. A network of width d_ff has 2 d_model d_ff weights where the
 activation is plain, 3 where it gates (Shazeer 2020, 2002.05202, eq. 5 and 6). d_ff is the width of one expert.
 - dense: one network.
 - moe: a router scores `experts` networks, the `top_k` best are summed with the softmax of their scores. Mixtral (2401.04088),
@@ -30,13 +30,13 @@ Flow = tuple[Tensor, Tensor, dict[str, Tensor]]
 
 
 class FFN(nn.Module):
-    def __init__(self, d_model: int, d_ff: int, activation: Activation):
+    def __init__(self, d_model: int, d_ff: int, activation: Activation, bias: bool):
         super().__init__()
         self.activation = activation.function
         # Two matrices: one fused matrix for both measured no faster on a CPU.
-        self.gate = Linear(d_model, d_ff) if activation.gated else None
-        self.up = ValueLinear(d_model, d_ff)
-        self.down = ResidualLinear(d_ff, d_model)
+        self.gate = Linear(d_model, d_ff, bias=bias) if activation.gated else None
+        self.up = ValueLinear(d_model, d_ff, bias=bias)
+        self.down = ResidualLinear(d_ff, d_model, bias=bias)
 
     @staticmethod
     def networks_passed(parameters: dict[str, Any]) -> int:
@@ -83,9 +83,12 @@ class MoE(nn.Module):
     least_top_k = 2  # a softmax over one score is 1 whatever the router says
 
     def __init__(
-        self, d_model: int, d_ff: int, activation: Activation, *, experts: int, top_k: int, balance: float
-    ):
+        self, d_model: int, d_ff: int, activation: Activation, bias: bool,
+        *, experts: int, top_k: int, balance: float,
+    ):  # fmt: skip
         super().__init__()
+        if bias:
+            raise ConfigError("bias = all: experts have no biases. Use bias=norm, bias=qkv or ffn=dense.")
         if not self.least_top_k <= top_k <= experts:
             raise ConfigError(
                 f"ffn.top_k = {top_k}: must be from {self.least_top_k} to ffn.experts {experts}"
@@ -118,8 +121,10 @@ class MoE(nn.Module):
 class Switch(MoE):
     least_top_k = 1
 
-    def __init__(self, d_model: int, d_ff: int, activation: Activation, *, experts: int, balance: float):
-        super().__init__(d_model, d_ff, activation, experts=experts, top_k=1, balance=balance)
+    def __init__(
+        self, d_model: int, d_ff: int, activation: Activation, bias: bool, *, experts: int, balance: float
+    ):
+        super().__init__(d_model, d_ff, activation, bias, experts=experts, top_k=1, balance=balance)
 
     @staticmethod
     def networks_passed(parameters: dict[str, Any]) -> int:
@@ -133,14 +138,14 @@ class DeepSeekMoE(MoE):
     least_top_k = 1
 
     def __init__(
-        self, d_model: int, d_ff: int, activation: Activation,
+        self, d_model: int, d_ff: int, activation: Activation, bias: bool,
         *, experts: int, top_k: int, shared: int, balance: float,
     ):  # fmt: skip
-        super().__init__(d_model, d_ff, activation, experts=experts, top_k=top_k, balance=balance)
+        super().__init__(d_model, d_ff, activation, bias, experts=experts, top_k=top_k, balance=balance)
         if shared < 1:
             raise ConfigError(f"ffn.shared = {shared}: needs 1 or more. Use ffn=moe for none.")
         # `shared` networks whose outputs are summed are one network as many times as wide.
-        self.shared = FFN(d_model, shared * d_ff, activation)
+        self.shared = FFN(d_model, shared * d_ff, activation, bias)
 
     @staticmethod
     def networks_passed(parameters: dict[str, Any]) -> int:

@@ -1,6 +1,7 @@
 """How is a vector normalised?
 
-Contract: a module built as `variant(size, **YAML)` that maps [..., size] to [..., size], each vector on its own.
+Contract: a module built as `variant(size, bias, **YAML)` that maps [..., size] to [..., size], each vector on its own; `bias`
+says whether a variant that has an additive bias keeps it.
 - layernorm: (x - mean) / sqrt(variance + eps) * gain + bias. Ba et al. 2016 (1607.06450), eq. 4.
 - rmsnorm: x / sqrt(mean(x^2) + eps) * gain. Zhang and Sennrich 2019 (1910.07467), eq. 4.
 - nonparametric: layernorm without gain and bias. OLMo (2402.00838), section 2.1.
@@ -15,14 +16,14 @@ from torch import Tensor, nn
 class LayerNorm(nn.LayerNorm):
     roles = {"weight": "norm_gain", "bias": "norm_bias"}
 
-    def __init__(self, size: int, *, eps: float):
-        super().__init__(size, eps=eps)
+    def __init__(self, size: int, bias: bool, *, eps: float):
+        super().__init__(size, eps=eps, bias=bias)
 
 
 class RMSNorm(nn.RMSNorm):
     roles = {"weight": "norm_gain"}
 
-    def __init__(self, size: int, *, eps: float):
+    def __init__(self, size: int, bias: bool, *, eps: float):
         super().__init__(size, eps=eps)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -31,12 +32,12 @@ class RMSNorm(nn.RMSNorm):
 
 
 class NonParametric(nn.LayerNorm):
-    def __init__(self, size: int, *, eps: float):
+    def __init__(self, size: int, bias: bool, *, eps: float):
         super().__init__(size, eps=eps, elementwise_affine=False)
 
 
 class NoNorm(nn.Identity):
-    def __init__(self, size: int):
+    def __init__(self, size: int, bias: bool):
         super().__init__()
 
 
