@@ -25,9 +25,9 @@ class Drop(Protocol):
 
 
 class Block(nn.Module):
-    def __init__(self, attention: nn.Module, ffn: nn.Module, layer: int):
+    def __init__(self, layer: int):
         super().__init__()
-        self.attention, self.ffn, self.layer = attention, ffn, layer
+        self.layer = layer
 
     def forward(self, x: Tensor, position: Position, *, drop: Drop, diagnostics: bool) -> Flow:
         x, aux, stats = self.joined(x, position, drop=drop, diagnostics=diagnostics)
@@ -42,9 +42,10 @@ class Block(nn.Module):
 
 class Serial(Block):
     def __init__(self, attention: nn.Module, ffn: nn.Module, make_placement: MakePlacement, layer: int):
-        super().__init__(attention, ffn, layer)
-        self.attention_placement = make_placement()
-        self.ffn_placement = make_placement()
+        super().__init__(layer)
+        # The order of parameters is that in which a gradient norm sums them; it must not move.
+        self.attention_placement, self.attention = make_placement(), attention
+        self.ffn_placement, self.ffn = make_placement(), ffn
 
     def joined(self, x: Tensor, position: Position, *, drop: Drop, diagnostics: bool) -> Flow:
         place = self.attention_placement
@@ -59,9 +60,10 @@ class Serial(Block):
 
 class ParallelTwoNorms(Block):
     def __init__(self, attention: nn.Module, ffn: nn.Module, make_placement: MakePlacement, layer: int):
-        super().__init__(attention, ffn, layer)
-        self.attention_placement = make_placement()
-        self.ffn_placement = make_placement()
+        super().__init__(layer)
+        # The order of parameters is that in which a gradient norm sums them; it must not move.
+        self.attention_placement, self.attention = make_placement(), attention
+        self.ffn_placement, self.ffn = make_placement(), ffn
         refuse_norm_of_the_sum(self.attention_placement)
 
     def joined(self, x: Tensor, position: Position, *, drop: Drop, diagnostics: bool) -> Flow:
@@ -77,8 +79,8 @@ class ParallelTwoNorms(Block):
 
 class Parallel(Block):
     def __init__(self, attention: nn.Module, ffn: nn.Module, make_placement: MakePlacement, layer: int):
-        super().__init__(attention, ffn, layer)
-        self.placement = make_placement()
+        super().__init__(layer)
+        self.placement, self.attention, self.ffn = make_placement(), attention, ffn
         refuse_norm_of_the_sum(self.placement)
         if self.placement.normalizes_branch:
             raise ConfigError(
