@@ -85,7 +85,7 @@ def _measured(run_json: str) -> tuple[tuple[tuple[str, int, int], ...], int, int
     sizes = tuple(
         (roles[name], p.numel(), round(p.numel() * shares[id(p)])) for name, p in model.named_parameters()
     )
-    kept = sum(block.attention.rule.kept(model.context_length) for block in model.blocks)
+    kept = sum(rule.kept(model.context_length) for rule in model.rules)
     return sizes, model.position.flops(), kept
 
 

@@ -136,7 +136,7 @@ def test_the_baseline_is_the_course_model():
 
 
 def test_every_option_of_every_group_composes():
-    values = {"budget=flops": "budget.amount=1e15"}
+    values = {"budget=flops": "budget.amount=1e15", "attention=gqa": "heads=4"}
     for group, options in groups().items():
         for name in options:
             text = f"{group}={name}"

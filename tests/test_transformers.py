@@ -21,7 +21,16 @@ from lab.model.transformer import Transformer
 from tests.tiny_model import STABILITY, build, tiny, tokens
 
 EPS = 1e-6
-SHAPE = Shape(d_model=32, num_layers=2, num_heads=4, head_dim=12, d_ff=48, vocab_size=257, context_length=64)
+SHAPE = Shape(
+    d_model=32,
+    num_layers=2,
+    num_heads=4,
+    head_dim=12,
+    d_ff=48,
+    vocab_size=257,
+    context_length=64,
+    num_kv_heads=None,
+)
 ONE_HEAD = dataclasses.replace(
     SHAPE, num_heads=1
 )  # OLMo 2 normalises q and k over all heads at once: equal for one head

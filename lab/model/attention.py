@@ -5,7 +5,8 @@ num_heads * head_dim need not equal d_model. Options:
 - num_kv_heads: query heads in groups of num_heads / num_kv_heads share one head of keys and values, in their order. All of them
   one: multi-query (Shazeer 2019, 1911.02150); some: grouped-query (Ainslie et al. 2023, 2305.13245).
 - qk_norm: each head's q and k pass an RMSNorm over head_dim, gains shared by the heads, before positions rotate them.
-  Dehghani et al. 2023 (2302.05442) with LayerNorm; RMSNorm as in Qwen3 and Gemma 3.
+  Dehghani et al. 2023 (2302.05442) with LayerNorm; RMSNorm as in Qwen3 and Gemma 3. qk_norm_joint: one RMSNorm over all heads
+  together instead, as in OLMo 2 (2501.00656), section 3.
 - softcap c: scores become c tanh(score / c) before bias and mask. Gemma 2 (2408.00118), section 2.
 """
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from lab.config import ConfigError, Shape
 from lab.model import kernel
 from lab.model.bias import Biases
-from lab.model.kernel import Kernel, kernel_for, logit_max
+from lab.model.kernel import kernel_for, logit_max
 from lab.model.linear import Linear, ResidualLinear, ValueLinear
 from lab.model.norm import RMSNorm
 from lab.model.pattern import LayerRule
@@ -35,6 +36,7 @@ class Attention(nn.Module):
         rule: LayerRule,
         biases: Biases,
         qk_norm: bool,
+        qk_norm_joint: bool,
         softcap: float | None,
     ):
         super().__init__()
@@ -49,20 +51,21 @@ class Attention(nn.Module):
         self.k = Linear(shape.d_model, kv_width, bias=biases.qkv)
         self.v = ValueLinear(shape.d_model, kv_width, bias=biases.qkv)
         self.out = ResidualLinear(width, shape.d_model, bias=biases.other)
-        self.q_norm = RMSNorm(shape.head_dim, False, eps=QK_NORM_EPS) if qk_norm else None
-        self.k_norm = RMSNorm(shape.head_dim, False, eps=QK_NORM_EPS) if qk_norm else None
+        sizes = (width, kv_width) if qk_norm_joint else (shape.head_dim, shape.head_dim)
+        self.q_norm = RMSNorm(sizes[0], False, eps=QK_NORM_EPS) if qk_norm else None
+        self.k_norm = RMSNorm(sizes[1], False, eps=QK_NORM_EPS) if qk_norm else None
 
     def forward(
         self, x: Tensor, position: Position, *, diagnostics: bool
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The output, and with `diagnostics` the statistic "attention/logit_max" (see `logit_max`)."""
-        chosen = self.kernel_on(x.device.type, position)
+        chosen = kernel_for(position, self.rule, softcap=self.softcap, device=x.device.type)
         if not self.rule.position:
             position = NOWHERE
-        q, k, v = (linear(x).unflatten(-1, (-1, self.head_dim)) for linear in (self.q, self.k, self.v))
+        q, k, v = self.q(x), self.k(x), self.v(x)
         if self.q_norm is not None and self.k_norm is not None:
-            q, k = self.q_norm(q), self.k_norm(k)
-        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+            q, k = normed(q, self.q_norm), normed(k, self.k_norm)
+        q, k, v = (y.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for y in (q, k, v))
         q, k = position.rotate(q, k)
 
         bias, sees = position.bias(q, layer=self.layer), self.rule.sees
@@ -77,7 +80,7 @@ class Attention(nn.Module):
         stats = {"attention/logit_max": logit_max(q.detach(), k.detach(), sees)} if diagnostics else {}
         return self.out(y.transpose(1, 2).flatten(2)), stats
 
-    def kernel_on(self, device: str, position: Position) -> Kernel:
-        """The kernel of this layer on that kind of device."""
-        where = position if self.rule.position else NOWHERE
-        return kernel_for(where, self.rule, softcap=self.softcap, device=device)
+
+def normed(x: Tensor, norm: RMSNorm) -> Tensor:
+    """x [..., n * size], each piece of the norm's size on its own."""
+    return norm(x.unflatten(-1, (-1, norm.normalized_shape[0]))).flatten(-2)

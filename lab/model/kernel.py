@@ -26,8 +26,8 @@ Read = Callable[[Tensor], Tensor | None]
 
 def kernel_for(position: Position, rule: LayerRule, *, softcap: float | None, device: str) -> Kernel:
     """The fastest kernel that is exact for this layer on this kind of device."""
-    biased = position.acts("bias")
-    if position.acts("read"):
+    biased = rule.position and position.acts("bias")
+    if rule.position and position.acts("read"):
         return "masked"
     trained_bias = biased and next(position.parameters(), None) is not None
     if device == "cuda" and not trained_bias and (biased or softcap is not None or rule.sees is not None):
@@ -74,9 +74,8 @@ def flex(
     blocks = (_blocks.__wrapped__ if compiling else _blocks)(sees, q.shape[-2], q.device)
     attend = _compiled_flex() if q.is_cuda and not compiling else _flex
     # Under autocast rotated queries and keys are fp32, and FlexAttention needs one dtype.
-    return attend(
-        q.to(v.dtype), k.to(v.dtype), v, score_mod=score_mod(softcap, bias), block_mask=blocks, enable_gqa=True
-    )
+    q, k, modify = q.to(v.dtype), k.to(v.dtype), score_mod(softcap, bias)
+    return attend(q, k, v, score_mod=modify, block_mask=blocks, enable_gqa=True)
 
 
 def score_mod(softcap: float | None, bias: Tensor | None) -> Callable[..., Tensor]:

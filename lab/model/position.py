@@ -20,6 +20,7 @@ nothing unless the variant says so. Positions count from 0. Every variant but `l
 """
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -220,16 +221,19 @@ class Relative(Position):
         self.layers = nn.ModuleList(Edges(max_distance, shape.head_dim) for _ in range(shape.num_layers))
 
     def bias(self, q: Tensor, *, layer: int) -> Tensor:
-        of_distance = (q * q.shape[-1] ** -0.5) @ self.layers[layer].keys.T
+        of_distance = (q * q.shape[-1] ** -0.5) @ self._edges(layer).keys.T
         return of_distance.gather(-1, self._clipped(q).expand(*q.shape[:-1], q.shape[-2]))
 
     def read(self, weights: Tensor, *, layer: int) -> Tensor:
         of_distance = weights.new_zeros(*weights.shape[:-1], self.max_distance + 1)
         of_distance = of_distance.scatter_add(-1, self._clipped(weights).expand_as(weights), weights)
-        return of_distance @ self.layers[layer].values
+        return of_distance @ self._edges(layer).values
 
     def flops(self) -> int:
-        return sum(2 * self.num_heads * (e.keys.numel() + e.values.numel()) for e in self.layers)
+        return sum(2 * self.num_heads * table.numel() for table in self.parameters())
+
+    def _edges(self, layer: int) -> Edges:
+        return cast(Edges, self.layers[layer])
 
     def _clipped(self, x: Tensor) -> Tensor:
         return _distance(x).clamp(0, self.max_distance)

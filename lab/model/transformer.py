@@ -15,6 +15,7 @@ from lab.model import activation, bias, block, ffn, norm, norm_placement, patter
 from lab.model.attention import Attention
 from lab.model.dropout import dropout
 from lab.model.initializer import declared_roles
+from lab.model.kernel import kernel_for
 from lab.model.linear import Embedding, Head
 from lab.model.pattern import LayerRule
 from lab.model.position import Position
@@ -46,6 +47,7 @@ def build_block(config: RunConfig, *, layer: int, rule: LayerRule) -> nn.Module:
         rule=rule,
         biases=biases,
         qk_norm=stability.qk_norm,
+        qk_norm_joint=stability.qk_norm_joint,
         softcap=stability.attention_softcap,
     )
     feed_forward = feed(shape.d_model, shape.d_ff, kind, biases.other, **feed_parameters)
@@ -67,6 +69,7 @@ class Transformer(nn.Module):
 
         self.context_length = shape.context_length
         self.dropout_rate = config.regularization.dropout
+        self.attention_softcap = config.stability.attention_softcap
         self.output_softcap = config.stability.output_softcap
 
         self.init_gains = placement.init_gains(shape.num_layers)
@@ -77,10 +80,10 @@ class Transformer(nn.Module):
         self.embedding_scale = shape.d_model**0.5 if config.embedding.scaled else None
         self.embedding_norm = build_norm(config) if config.embedding.normed else nn.Identity()
         self.position: Position = encode(shape, **encode_parameters)
-        rules = allow(shape, **allow_parameters)
-        pattern.check_positions(rules, self.position, name=config.position["name"])
+        self.rules: list[LayerRule] = allow(shape, **allow_parameters)
+        pattern.check_positions(self.rules, self.position, name=config.position["name"])
         self.blocks = nn.ModuleList(
-            build_block(config, layer=layer, rule=rule) for layer, rule in enumerate(rules)
+            build_block(config, layer=layer, rule=rule) for layer, rule in enumerate(self.rules)
         )
         self.final_norm = nn.Identity() if placement.normalizes_stream else build_norm(config)
         self.head = Head(shape.d_model, shape.vocab_size)
@@ -124,8 +127,8 @@ class Transformer(nn.Module):
     @property
     def attention_kernel(self) -> str:
         """How attention is computed where the model now is (lab/model/kernel.py); where layers differ, joined by "+"."""
-        device = self.head.weight.device.type
-        kernels = {block.attention.kernel_on(device, self.position) for block in self.blocks}
+        device, softcap = self.head.weight.device.type, self.attention_softcap
+        kernels = {kernel_for(self.position, rule, softcap=softcap, device=device) for rule in self.rules}
         return "+".join(sorted(kernels))
 
     def extend(self, length: int) -> None:
