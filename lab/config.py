@@ -83,10 +83,14 @@ class Regularization:
 
 @dataclass(frozen=True)
 class Stability:
-    """z_loss: weight of log Z squared (PaLM); caps: c in c * tanh(x / c), null for none (Gemma 2)."""
+    """z_loss: weight of log Z squared (PaLM); caps: c in c * tanh(x / c), null for none (Gemma 2).
+
+    qk_norm: a norm of each head's queries and keys; with qk_norm_joint one norm over all heads together (OLMo 2).
+    """
 
     z_loss: float = neutral(0.0)
     qk_norm: bool = neutral(False)
+    qk_norm_joint: bool = neutral(False)
     attention_softcap: float | None = neutral(None)
     output_softcap: float | None = neutral(None)
 

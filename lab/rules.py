@@ -172,6 +172,8 @@ def _between(config: Config) -> list[tuple[str, str]]:
         )
     if config.position.get("theta") is not None and fits_width and head_dim % 2:
         found.append(("heads.head_dim", f"head size {head_dim} is odd; rotary positions need an even one."))
+    if config.stability.qk_norm_joint and not config.stability.qk_norm:
+        found.append(("stability.qk_norm_joint", "there is no norm to join. Set stability.qk_norm=true too."))
     if config.init.uniform and config.init.cutoff is not None:
         found.append(("init.cutoff", "a uniform distribution has no tail to cut. Write null."))
     if not config.embedding.tied and not config.embedding.head_scaled:

@@ -289,7 +289,7 @@ def test_a_position_bias_is_added_to_the_scores() -> None:
             return -distance * 0.5 ** torch.arange(SHAPE.num_heads)[:, None, None]
 
     attention = Attention(
-        SHAPE, layer=0, rule=LayerRule(), biases=BIASES["none"], qk_norm=False, softcap=None
+        SHAPE, layer=0, rule=LayerRule(), biases=BIASES["none"], qk_norm=False, qk_norm_joint=False, softcap=None
     )
     initialize(attention, init=tiny().init, seed=0)
     x = torch.randn(2, 9, SHAPE.d_model, generator=torch.Generator().manual_seed(0))

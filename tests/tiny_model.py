@@ -30,7 +30,7 @@ SHAPE = c.Shape(
 )
 EMBEDDING = c.Embedding(tied=False, scaled=False, head_scaled=True, normed=False)
 INIT = c.Init(embedding_std=1.0, cutoff=3.0, std=None, depth_scaled=False, uniform=False)
-STABILITY = c.Stability(z_loss=0.0, qk_norm=False, attention_softcap=None, output_softcap=None)
+STABILITY = c.Stability(z_loss=0.0, qk_norm=False, qk_norm_joint=False, attention_softcap=None, output_softcap=None)
 
 
 # What the YAML gives is for contexts of hundreds of tokens and more layers.

@@ -62,10 +62,10 @@ class Attention(nn.Module):
         chosen = kernel_for(position, self.rule, softcap=self.softcap, device=x.device.type)
         if not self.rule.position:
             position = NOWHERE
-        q, k, v = self.q(x), self.k(x), self.v(x)
+        q, k, v = (linear(x).unflatten(-1, (-1, self.head_dim)) for linear in (self.q, self.k, self.v))
         if self.q_norm is not None and self.k_norm is not None:
             q, k = normed(q, self.q_norm), normed(k, self.k_norm)
-        q, k, v = (y.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for y in (q, k, v))
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         q, k = position.rotate(q, k)
 
         bias, sees = position.bias(q, layer=self.layer), self.rule.sees
@@ -82,5 +82,7 @@ class Attention(nn.Module):
 
 
 def normed(x: Tensor, norm: RMSNorm) -> Tensor:
-    """x [..., n * size], each piece of the norm's size on its own."""
-    return norm(x.unflatten(-1, (-1, norm.normalized_shape[0]))).flatten(-2)
+    """x [..., heads, head_dim]: each head on its own where the norm has the size of one, else all together."""
+    if norm.normalized_shape[0] == x.shape[-1]:
+        return norm(x)
+    return norm(x.flatten(-2)).view_as(x)
