@@ -138,7 +138,9 @@ def t5_bias(model: Transformer) -> Any:
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("heads", [LAYERS, GROUPED], ids=["multi-head", "grouped"])
 @pytest.mark.parametrize(("pattern", "position", "cap"), CASES, ids=str)
-def test_every_kernel_computes_the_formula(pattern: str, position: str, cap: float | None, heads: Shape) -> None:
+def test_every_kernel_computes_the_formula(
+    pattern: str, position: str, cap: float | None, heads: Shape
+) -> None:
     config = tiny(
         shape=heads,
         position=position,
@@ -173,16 +175,16 @@ def test_every_kernel_computes_the_formula(pattern: str, position: str, cap: flo
         paths["sdpa"] = lambda: kernel.sdpa(q, k, v, bias=bias, sees=rule.sees)
     with torch.no_grad():  # FlexAttention has no gradients on a CPU
         bias_now = None if bias is None else bias.detach()
-        flexed = kernel.flex(
-            q.detach(), k.detach(), v.detach(), softcap=cap, bias=bias_now, sees=rule.sees
-        )
+        flexed = kernel.flex(q.detach(), k.detach(), v.detach(), softcap=cap, bias=bias_now, sees=rule.sees)
     gradients = []
     for compute in paths.values():
         y = one.out(compute().transpose(1, 2).flatten(2))[0]
         assert (y.double() - expected).norm() <= 1e-5 * expected.norm()
         trained = [one.q.weight, one.k.weight, one.v.weight, *model.position.parameters()]
         gradients.append(torch.autograd.grad(y.square().sum(), trained, retain_graph=True))
-    assert (one.out(flexed.transpose(1, 2).flatten(2))[0].double() - expected).norm() <= 1e-5 * expected.norm()
+    assert (
+        one.out(flexed.transpose(1, 2).flatten(2))[0].double() - expected
+    ).norm() <= 1e-5 * expected.norm()
     for a, b in zip(gradients[0], gradients[-1], strict=True):
         assert (a - b).norm() <= 1e-5 * a.norm()
     chosen = kernel_for(model.position, rule, softcap=cap, device="cpu")
@@ -234,7 +236,9 @@ def test_the_kernels_in_use_are_named() -> None:
     assert Transformer(tiny(pattern=pattern, position="relative")).attention_kernel == "masked+sdpa"
 
 
-@pytest.mark.parametrize("changes", [{"pattern": "window"}, {"position": "alibi"}, {"pattern": "fixed"}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{"pattern": "window"}, {"position": "alibi"}, {"pattern": "fixed"}], ids=str
+)
 def test_a_model_with_masks_compiles_into_one_graph(changes: dict[str, Any]) -> None:
     model = build(tiny(**changes))
     compiled, batch = torch.compile(model, fullgraph=True, backend="eager"), tokens(2, 12)
@@ -330,7 +334,9 @@ def test_biases_stand_where_they_are_said_to_and_start_at_zero(name: str, expect
 def test_a_bias_that_no_norm_has_names_no_second_run() -> None:
     baseline = resolve(composed(), CORPUS)
     assert resolve(composed("bias=none"), CORPUS) == baseline
-    layernorm = [resolve(composed("norm=layernorm", f"bias={name}"), CORPUS) for name in ("norm", "none", "qkv", "all")]
+    layernorm = [
+        resolve(composed("norm=layernorm", f"bias={name}"), CORPUS) for name in ("norm", "none", "qkv", "all")
+    ]
     assert len({json.dumps(identity(run), sort_keys=True) for run in layernorm}) == 4
 
 

@@ -36,7 +36,10 @@ def noise(*size: int) -> Tensor:
 @pytest.mark.parametrize("heads_of_keys", [None, 1])
 def test_relative_vectors_of_keys_and_values_are_those_of_shaw(layer: int, heads_of_keys: int | None) -> None:
     clip, shape = 4, dataclasses.replace(SHAPE, num_kv_heads=heads_of_keys)
-    model, x = build(tiny(position={"name": "relative", "max_distance": clip}, shape=shape)).double(), noise(T, 32)
+    model, x = (
+        build(tiny(position={"name": "relative", "max_distance": clip}, shape=shape)).double(),
+        noise(T, 32),
+    )
     position, one = model.position, model.blocks[layer].attention
     vectors = {side: getattr(position.layers[layer], side) for side in ("keys", "values")}
     heads = []
@@ -91,7 +94,9 @@ def test_a_fraction_of_the_channels_is_rotated_and_the_rest_is_left() -> None:
     whole = made("rope", dataclasses.replace(SHAPE, head_dim=4)).rotate(q[..., :4], k[..., :4])
     for turned, rotated, given in zip(partial, whole, (q, k), strict=True):
         assert torch.equal(turned[..., :4], rotated) and torch.equal(turned[..., 4:], given[..., 4:])
-    torch.testing.assert_close(made("rope_partial", rotary_fraction=1.0).rotate(q, k), made("rope").rotate(q, k))
+    torch.testing.assert_close(
+        made("rope_partial", rotary_fraction=1.0).rotate(q, k), made("rope").rotate(q, k)
+    )
     with pytest.raises(ConfigError, match="rotates 3 of 8 channels; .* Use one of 0.25, 0.5, 0.75, 1"):
         made("rope_partial", rotary_fraction=0.4)
 
@@ -99,7 +104,10 @@ def test_a_fraction_of_the_channels_is_rotated_and_the_rest_is_left() -> None:
 def test_interpolated_positions_are_whole_ones_divided_by_the_scale() -> None:
     q, k = noise(1, 3, 1, 8).expand(1, 3, 96, 8), noise(1, 3, 1, 8).expand(1, 3, 96, 8)
     long = dataclasses.replace(SHAPE, context_length=96)
-    stretched, plain = made("rope_interpolation", long, scale=4.0).rotate(q, k), made("rope", long).rotate(q, k)
+    stretched, plain = (
+        made("rope_interpolation", long, scale=4.0).rotate(q, k),
+        made("rope", long).rotate(q, k),
+    )
     torch.testing.assert_close(stretched[0][..., ::4, :], plain[0][..., :24, :], rtol=0, atol=1e-6)
     assert not torch.allclose(stretched[0][..., 2, :], plain[0][..., 2, :], atol=1e-2)
 
@@ -113,7 +121,9 @@ def test_frequencies_for_longer_contexts_are_those_of_transformers(scale: float)
         )  # fmt: skip
         return ROPE_INIT_FUNCTIONS[kind](config, torch.device("cpu"), seq_len=length)[0]
 
-    torch.testing.assert_close(made("rope_interpolation", scale=scale).frequencies, theirs("linear", T, scale))
+    torch.testing.assert_close(
+        made("rope_interpolation", scale=scale).frequencies, theirs("linear", T, scale)
+    )
     # Their base grows with the length of the row: at factor 1 it is theta (length / trained length)^(d / (d - 2)).
     ntk = made("rope_ntk", scale=scale).frequencies
     torch.testing.assert_close(ntk, theirs("dynamic", int(scale * T), 1.0))
