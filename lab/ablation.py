@@ -10,7 +10,7 @@ from lab.compose import ROOT, Override, compose
 from lab.config import Config, ConfigError, RunConfig, build, closest
 
 ABLATIONS = ROOT / "ablations"
-HOLDS = ("none", "body_parameters", "parameters")  # counts of lab/budget.py
+HOLDS = ("none", "body_parameters", "active_parameters", "parameters")  # counts of lab/budget.py
 SOLVES = ("none", "d_ff", "width")  # see lab/budget.py, match
 X_VALUES: dict[str, Callable[[RunConfig], float]] = {
     "ffn_ratio": lambda run: run.shape.d_ff / run.shape.d_model,
