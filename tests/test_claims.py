@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab import claims
-from lab.predicates import some
+from lab import claim_schema, claims
+from lab.comparison import some
 from tests.synthetic_sweep import BASIN, claim, record, sweep
 
 NOISE = (-0.001, 0.0, 0.001)
@@ -315,7 +315,7 @@ def test_claims_of_an_ablation_file_are_checked_all_at_once():
         },
         {"id": "short"},
     ]
-    text = "\n".join(claims.problems(bad, arms=["plain_x4", "plain_x64"], families=["plain"]))
+    text = "\n".join(claim_schema.problems(bad, arms=["plain_x4", "plain_x64"], families=["plain"]))
     for part in (
         'Did you mean "non_inferior"?',
         "arm plain_65 is not in this file",
@@ -328,6 +328,6 @@ def test_claims_of_an_ablation_file_are_checked_all_at_once():
     ):
         assert part in text
     assert (
-        claims.problems([BASIN, DEFAULT, BETTER, WORKS], arms=["plain_x4", "plain_x64"], families=["plain"])
+        claim_schema.problems([BASIN, DEFAULT, BETTER, WORKS], arms=["plain_x4", "plain_x64"], families=["plain"])
         == []
     )

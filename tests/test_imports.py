@@ -12,7 +12,10 @@ TRAINING = (
     "config", "rules", "compose", "data", "model", "budget", "runs", "train", "ablation", "plan", "sweep", "progress", "listing", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
-READING = ("stats", "evidence", "predicates", "confounds", "claims", "report", "publish", "cli")
+READING = (
+    "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "confounds", "claims", "simulation",
+    "report", "publish", "cli",
+)  # fmt: skip
 HEAVY = {
     "torch",
     "hydra",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.evidence import Arm, Evidence, gather
-from lab.stats import Estimate
+from lab.stats import ALPHA, Estimate, in_percent
 
 CAPTIONS = {
     "final": (
@@ -43,10 +43,10 @@ READING = (
     "Seeds are paired: in arms of one vocabulary and one context length a seed means the same data in the same order. Another "
     "vocabulary or context length cuts the same documents into other rows, and the same seed puts those in an order of "
     "their own. Differences are taken within a seed first, so what a seed does to all arms alike cancels.",
-    "Reproduced and contradicted are each wrong in at most 5 % of experiments. A better-than claim is tested against no "
-    "difference, and its margin applies to the mean alone. Too small to matter: the 90 % interval lies "
-    "inside the margin fixed beforehand. Inconclusive: these seeds can't tell, and the smallest effect they would find "
-    "in four of five experiments is given.",
+    "Reproduced, contradicted and too small to matter are each wrong, for any claim of a family, in at most 5 % of experiments. A "
+    "better-than claim is tested against no difference, and its margin applies to the mean alone. Too small to matter: the difference "
+    "is shown to lie inside the margin fixed beforehand. Inconclusive: these seeds can't tell, and the smallest effect they would "
+    "find in four of five experiments is given. A diverged run enters as its loss before training.",
     "A spike is a step whose gradient norm or loss lies k standard deviations above the mean of the steps before it; the score "
     "is the share of such steps.",
 )
@@ -100,9 +100,13 @@ def _details(claim: dict[str, Any]) -> list[str]:
         for part in claim["parts"]
         if part["statement"] not in claim["why"]
     ]
-    if claim["detectable_percent"] is not None:
+    if claim["detectable"] is not None:
+        lines.append(f"what {claim['seeds']} seeds find in four of five experiments: {claim['detectable']}")
+    if claim["levels"] and claim["levels"]["true"] < ALPHA:
+        looks = claim["looks"]
+        look = f", at the look at {claim['seeds']} of {looks[-1]} seeds" if len(looks) > 1 else ""
         lines.append(
-            f"these {claim['seeds']} seeds would find a difference of {claim['detectable_percent']:.1f} % in four of five experiments"
+            f"judged at {in_percent(claim['levels']['true'])}, its share of the {in_percent(ALPHA)} of its family{look}"
         )
     return lines
 
