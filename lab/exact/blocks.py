@@ -7,6 +7,7 @@ Both forms are written out from the project's attention, feed-forward layer and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,12 +15,11 @@ from torch import Tensor
 
 from lab.exact import models
 from lab.exact.check import Check, Checks, differ, equal, flops, normal, same
-from lab.model.transformer import Block
+
+Function = Callable[[Tensor], Tensor]
 
 
-def _parts() -> tuple[
-    Block, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]
-]:
+def _parts() -> tuple[Any, Function, Function, Function]:
     """A block of the project with its norm, attention and feed-forward layer as plain functions."""
     model = models.model(models.run_config("norm_placement=pre"))
     block = model.blocks[0]
@@ -46,7 +46,8 @@ def fusion() -> list[Check]:
     def fused() -> Tensor:
         q, k, v, gate, up = F.linear(norm(x), inward).split(widths, dim=-1)
         q, k, v = (part.unflatten(-1, (a.num_heads, -1)).transpose(1, 2) for part in (q, k, v))
-        mixed = F.scaled_dot_product_attention(*position.rotate(q, k), v, is_causal=True)
+        q, k = position.rotate(q, k)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         both = torch.cat([mixed.transpose(1, 2).flatten(2), f.activation(gate) * up], dim=-1)
         return x + F.linear(both, outward)
 

@@ -51,7 +51,7 @@ def differ(
     check: str, a: Tensor, b: Tensor, *, least: float, note: str = "", notes: str | None = None
 ) -> Check:
     """The two tensors differ somewhere by `least` or more."""
-    error = float((a.double() - b.double()).abs().max())
+    error = float((a.detach().double() - b.detach().double()).abs().max())
     return Check(check, f"difference >= {least:g}", rounded(error, 3), error >= least, note, notes)
 
 

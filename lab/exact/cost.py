@@ -202,9 +202,10 @@ def _repeated(module: nn.Module, x: Tensor, times: int = 20) -> Callable[[], Non
 class Parallel(nn.Module):
     """Blocks x + Attn(N x) + FFN(N x) of the project's parts, with one inward and one outward matrix if fused."""
 
-    def __init__(self, blocks: nn.ModuleList, *, fused: bool):
+    def __init__(self, blocks: Any, *, fused: bool):
         super().__init__()
-        self.blocks, self.fused = blocks, fused
+        self.blocks: Any = blocks
+        self.fused = fused
         if fused:
             self.inward = nn.ParameterList(
                 torch.cat([b.attention.q.weight, b.attention.k.weight, b.attention.v.weight, b.ffn.gate.weight, b.ffn.up.weight]).detach()
@@ -225,11 +226,8 @@ class Parallel(nn.Module):
             q, k, v = (
                 part.unflatten(-1, (block.attention.num_heads, -1)).transpose(1, 2) for part in (q, k, v)
             )
-            y = (
-                F.scaled_dot_product_attention(*position.rotate(q, k), v, is_causal=True)
-                .transpose(1, 2)
-                .flatten(2)
-            )
+            q, k = position.rotate(q, k)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
             x = x + F.linear(torch.cat([y, block.ffn.activation(gate) * up], -1), self.outward[number])
         return x
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,8 +30,8 @@ def run_config(*overrides: str, seed: int = 0, **shape: int) -> RunConfig:
     return dataclasses.replace(base, seed=seed, shape=dataclasses.replace(base.shape, **shape))
 
 
-def model(config: RunConfig, *, dtype: torch.dtype = torch.float64) -> torch.nn.Module:
-    """The model of `config` with the weights of its seed, ready for evaluation."""
+def model(config: RunConfig, *, dtype: torch.dtype = torch.float64) -> Any:
+    """The model of `config` with the weights of its seed, ready for evaluation; loosely typed, for it is taken apart."""
     from lab.model.initializer import initialize
     from lab.model.transformer import Transformer
 

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from lab.exact import models
 from lab.exact.check import Check, Checks, at_least, at_most, close, differ, equal, normal, same
@@ -67,14 +68,14 @@ def sandwich_bound() -> list[Check]:
             for name, parameter in model.named_parameters():
                 if "blocks" in name:
                     parameter.mul_(gain if "norm" in name else 100.0)  # weights far beyond any trained ones
-        sizes: list[float] = []
+        sizes: list[Tensor] = []
         model.embedding.register_forward_hook(lambda _m, _i, out, s=sizes: s.append(out.norm(dim=-1)))
         model.blocks[-1].register_forward_hook(lambda _m, _i, out, s=sizes: s.append(out[0].norm(dim=-1)))
         with torch.no_grad():
             model(models.tokens(4, 32))
         start, end = sizes
-        bound = start + 2 * layers * gain * math.sqrt(d)  # type: ignore[operator]
-        share = float((end / bound).max())  # type: ignore[operator]
+        bound = start + 2 * layers * gain * math.sqrt(d)
+        share = float((end / bound).max())
         if bounded:
             text = "norms on both sides: |x_L| over |x_0| + 2 L g sqrt(d), weights 100 times too large"
             checks.append(at_most(text, 1.0, share, notes="holds"))
