@@ -200,7 +200,7 @@ def expected_tokens() -> list[Check]:
     )
     return [
         close("tokens a call of the target = (1 - a^(g+1)) / (1 - a), all lengths summed: largest gap + 1", 1.0, 1 + max(gaps)),
-        close("... whose probabilities sum to 1", 1.0, 1 + max(sums)),
+        close("the probabilities of those lengths sum to 1: largest gap + 1", 1.0, 1 + max(sums)),
         at_most("a simulation of 200,000 calls, a = 0.6, g = 5: standard errors off the formula", 4.0, abs(z), notes="holds"),
         equal("pairs of a and cost c, of 361, where the best draft gains although a <= c, or fails to although a > c", 0, unlike),
         at_most("speed-up with a drafter that is right one time in five, g = 5, c = 0.3", 1.0, _speed_up(0.2, 5, 0.3),

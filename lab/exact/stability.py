@@ -116,7 +116,9 @@ def qk_norm() -> list[Check]:
         )  # fmt: skip
         reached = float((aligned[0] * aligned[1]).sum(-1).max()) / math.sqrt(size)
         checks.append(
-            close(f"... and of a key that equals its query: sqrt({size})", bound, reached, within=1e-6)
+            close(
+                f"largest |logit| of a key that equals its query: sqrt({size})", bound, reached, within=1e-6
+            )
         )
     attention.q_norm.weight.fill_(3.0)
     attention.k_norm.weight.fill_(2.0)
