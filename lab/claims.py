@@ -86,7 +86,8 @@ def _answer(statement: Statement, judgement: Judgement) -> str:
         return "holds"
     if len(judgement.hearing.known) * statement.p_false <= of_false:
         return "fails"
-    return "too small to matter" if statement.p_small <= of_small else "open"
+    small = statement.p_small is not None and statement.p_small <= of_small
+    return "too small to matter" if small else "open"
 
 
 def _written(claim: dict[str, Any], judgement: Judgement, evidence: Evidence) -> dict[str, Any]:

@@ -113,14 +113,14 @@ def interaction(a: Arm, b: Arm, c: Arm, d: Arm, metric: Metric) -> Comparison:
 class Statement:
     """One part of a claim. `known` is False where the plan lacks what it needs and the other parts decide.
 
-    `decisive` is the comparison whose spread says what could have been found, `comparisons` those to be shown;
+    `p_small` is None where the statement has no margin to be small by; `decisive` is the comparison whose spread says what could have been found, `comparisons` those to be shown;
     `could_find` says the same in words where no comparison does; `statistical` is False for what can't be wrong by chance.
     """
 
     text: str
     p_true: float
     p_false: float
-    p_small: float = 1.0
+    p_small: float | None = None
     known: bool = True
     decisive: Comparison | None = None
     comparisons: tuple[Comparison, ...] = field(default=())

@@ -15,6 +15,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -169,6 +170,12 @@ def gather(
         exact={claim: [line for line in exact if line["claim"] == claim] for claim in sorted({line["claim"] for line in exact})},
     )  # fmt: skip
     return _searched(found) if metric.startswith(SEARCHED) else found
+
+
+def exact_lines(results: Path) -> list[dict[str, Any]]:
+    """The lines of results/exact.jsonl: {"claim", "check", "expected", "measured", "holds", "note"} each; none before it is written."""
+    path = results / "exact.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def pooled(arms: Sequence[Arm], label: str) -> Arm:

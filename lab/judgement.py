@@ -40,11 +40,11 @@ class Hearing:
     @property
     def p_values(self) -> Levels:
         """For: all statements are true, some is false, some difference is too small to matter."""
-        small = [statement.p_small for statement in self.known if statement.p_small < 1] or [1.0]
+        small = [statement.p_small for statement in self.known if statement.p_small is not None]
         return (
             every(statement.p_true for statement in self.known),
             some(statement.p_false for statement in self.known),
-            some(small),
+            some(small or [1.0]),
         )
 
 

@@ -19,7 +19,7 @@ CAPTIONS = {
         "Top: final bits per byte, mean over seeds and the single seeds, against the value that results from "
         "matching; broken grey lines are references, the entropy of the corpus among them where it is known and one for "
         "all arms (over each story from its start, as far as a row reaches). Bottom: relative difference to the baseline "
-        "arm, paired by seed, with its 95 % t interval. Lines join arms of one family and carry no fit.",
+        "arm, paired by seed, with its 95 % interval. Lines join arms of one family and carry no fit. Diverged runs are in the table, not here.",
     ),
     "curves": (
         "Loss curves",
@@ -125,7 +125,7 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
         cells: list[tuple[str, float | None]] = [
             (entry["label"] + (" (baseline)" if entry["baseline"] else ""), None),
             ("" if entry["x"] is None else f"{entry['x']:.2f}", entry["x"]),
-            (_level(level), level["mean"] if level else None),
+            (_level(level, judged), level["mean"] if level else None),
             (gap, difference["mean"] if difference else None),
             (", ".join(f"{count} {state}" for state, count in judged["states"].items()), None),
             (f"{100 * entry['mismatch']:+.2f} %", entry["mismatch"]),
@@ -140,11 +140,16 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
     return Table(header, rows, sort)
 
 
-def _level(level: dict[str, Any] | None) -> str:
-    """Mean and standard deviation over seeds."""
+def _level(level: dict[str, Any] | None, judged: dict[str, Any]) -> str:
+    """Mean and standard deviation over seeds, diverged runs with their loss before training."""
     if level is None:
         return "no finished run"
-    return f"{level['mean']:.4f}" + (f" (sd {level['sd']:.4f})" if level["sd"] is not None else " (one seed)")
+    diverged = f", {len(judged['at_init'])} of {level['n']} at its first loss" if judged["at_init"] else ""
+    return (
+        f"{level['mean']:.4f}"
+        + (f" (sd {level['sd']:.4f})" if level["sd"] is not None else " (one seed)")
+        + diverged
+    )
 
 
 def _spike_score(arm: Arm, key: str) -> float | None:
