@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 
 SWEEP_ARGS = $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
-.PHONY: help setup test lint status bench gpu-check clean $(SWEEPS)
+.PHONY: help setup test lint status claims verify-exact bench gpu-check clean $(SWEEPS)
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 24
@@ -38,6 +38,12 @@ $(SWEEPS): sweep-%: $(VENV)/installed
 
 status: $(VENV)/installed  ## list every run and its state
 	@$(BIN)/lab status
+
+verify-exact: $(VENV)/installed  ## compute every exact claim of the lecture
+	@$(BIN)/lab verify-exact
+
+claims: $(VENV)/installed  ## run what the ledger lacks, cheapest first: BUDGET=core-minutes
+	@$(BIN)/lab claims --run --budget $(or $(BUDGET),60)
 
 test: $(VENV)/installed-test  ## run the tests
 	@$(BIN)/python -m pytest

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from lab import claims
+from lab import claim_schema
 from lab.compose import ROOT, Override, compose
 from lab.config import Config, ConfigError, RunConfig, build, closest
 
@@ -49,7 +49,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Ablation:
-    """One file of `ablations/`."""
+    """One file of `ablations/`. `looks` are the numbers of seeds at which claims are judged; none: once, at `seeds`."""
 
     title: str
     question: str
@@ -63,6 +63,7 @@ class Ablation:
     optional_arms: dict[str, Any]
     notes: list[str]
     claims: list[dict[str, Any]]
+    looks: list[int] = field(metadata={"neutral": []})
 
 
 def names() -> list[str]:
@@ -89,7 +90,8 @@ def load(name: str) -> Ablation:
         raise ConfigError(problems)
     arms = chosen_arms(ablation, list(ablation.optional_arms))
     families = [arm.family for arm in arms.values()]
-    found = list(claims.problems(ablation.claims, arms=list(arms), families=families))
+    found = claim_schema.problems(ablation.claims, arms=list(arms), families=families)
+    found += claim_schema.look_problems(ablation.looks, seeds=ablation.seeds)
     for key, value, known in (
         ("match.hold", ablation.match.hold, HOLDS),
         ("match.solve", ablation.match.solve, SOLVES),

@@ -122,6 +122,28 @@ def skills(parser: argparse.ArgumentParser) -> None:
     listed(parser)
 
 
+def exact(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="CLAIM", help="one claim or more; all without")
+    listed(parser)
+
+
+def measure(parser: argparse.ArgumentParser) -> None:
+    exact(parser)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where times are taken")
+
+
+def claims(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--write", action="store_true", help="write results/LEDGER.md and results/ledger.html"
+    )
+    parser.add_argument("--todo", action="store_true", help="list what is still to be run, cheapest first")
+    parser.add_argument("--run", action="store_true", help="run it, as far as --budget goes")
+    parser.add_argument(
+        "--budget", type=float, default=60.0, metavar="MINUTES", help="core-minutes for --run (60)"
+    )
+    listed(parser)
+
+
 def completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "words"))
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)

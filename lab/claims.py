@@ -1,62 +1,37 @@
 """Does a claim hold? One outcome per claim of a plan, with the figures behind it and what confounds them.
 
 Input is plain JSON: a plan with the claims of its ablation file, and run records; so a verdict rebuilds from published
-lines. Claims and their margins are fixed in YAML before the runs; the tests they may ask for are those of
-lab/predicates.py. Outcomes: reproduced, contradicted, too small to matter (the 90 % interval lies inside the margin),
-inconclusive (with the effect these seeds could have found), not run.
+lines. Claims and their margins are fixed in YAML before the runs (lab/claim_schema.py); the tests they may ask for are
+those of lab/predicates.py; lab/judgement.py holds them against their levels. Outcomes: reproduced, contradicted, too small
+to matter (equivalent within the margin), inconclusive (with the effect these seeds could have found), not run.
 """
 
 from __future__ import annotations
 
-import inspect
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from lab import stats
-from lab.config import closest
+from lab import noise, stats
+from lab.claim_schema import parts
+from lab.comparison import Statement, compare
 from lab.confounds import confounds
-from lab.evidence import METRIC, Arm, Evidence, gather, relative_differences
-from lab.predicates import ALPHA, PREDICATES, NotRun, Statement, every, some
+from lab.evidence import METRIC, Arm, Evidence, gather
+from lab.judgement import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SMALL, Judgement, judge, margin_of
 
-REPRODUCED, CONTRADICTED, SMALL = "reproduced", "contradicted", "too small to matter"
-INCONCLUSIVE, NOT_RUN = "inconclusive", "not run"
-CLAIM_KEYS = ("id", "statement", "source", "prediction", "metric", "needs", "predicate")
-ARM_KEYS, FAMILY_KEYS = ("arm", "better", "worse"), ("family",)
+EVIDENCE = dict[str, Evidence]  # by metric
 
 
-def problems(claims: Sequence[dict[str, Any]], *, arms: Sequence[str], families: Sequence[str]) -> list[str]:
-    """Everything wrong with the claims of an ablation file that has these arms and families; empty when all is well."""
-    found = []
-    for number, claim in enumerate(claims):
-        where = f"claims[{number}]"
-        found += [f"{where}.{key}: must be given." for key in CLAIM_KEYS if key not in claim]
-        found += [
-            f"{where}.{key}: unknown key.{closest(key, CLAIM_KEYS)}" for key in claim if key not in CLAIM_KEYS
-        ]
-        if claim.keys() != set(CLAIM_KEYS):
-            continue
-        found += [
-            f"{where}.needs = {name}: no such arm.{closest(name, arms)}"
-            for name in claim["needs"]
-            if name not in arms
-        ]
-        for name, parameters in _parts(claim["predicate"]):
-            found += _predicate_problems(
-                f"{where}.predicate.{name}", name, parameters, arms=arms, families=families
-            )
-    ids = [claim["id"] for claim in claims if "id" in claim]
-    return found + [
-        f"claims: the id {name} stands twice." for name in sorted(set(ids)) if ids.count(name) > 1
-    ]
-
-
-def verdict(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def verdict(
+    plan: dict[str, Any], records: Sequence[dict[str, Any]], *, exact: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
     """The content of verdict.json: arms with paired estimates, an outcome per claim, and the confounds.
 
-    A pure function of `plan` and `records`: no clock, no paths, and no outcome depends on the order of the arms.
-    The claims must be free of `problems`, which whoever made the plan has checked.
+    A pure function of its arguments: no clock, no paths, and no outcome depends on the order of the arms. The claims must
+    be free of `problems`, which whoever made the plan has checked. exact: lines of results/exact.jsonl.
     """
-    evidence = gather(plan, records)
+    evidence, of_metric = gather(plan, records), _by_metric(plan, records, exact)
+    judged = judge(plan["claims"], of_metric, looks_of(plan))
     return {
         "format": 1,
         **{
@@ -65,78 +40,106 @@ def verdict(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str
         },
         "metric": METRIC,
         "alike": evidence.alike,
-        "arms": [_describe(arm, evidence.baseline) for arm in evidence.arms],
-        "claims": [_judge(claim, plan, records) for claim in plan["claims"]],
+        "arms": [_describe(arm, evidence) for arm in evidence.arms],
+        "claims": [
+            _written(claim, judgement, of_metric[claim["metric"]])
+            for claim, judgement in zip(plan["claims"], judged, strict=True)
+        ],
         "excluded": list(evidence.excluded),
         "confounds": confounds(plan, evidence),
     }
 
 
-def outcome_of(statements: Sequence[Statement]) -> str:
-    """The outcome of a claim whose statements must all be true; statements the plan can't speak to are left out."""
-    known = [statement for statement in statements if statement.known]
-    if not known:
-        return NOT_RUN
-    if every(statement.p_true for statement in known) <= ALPHA:
-        return REPRODUCED
-    if some(statement.p_false for statement in known) <= ALPHA:
-        return CONTRADICTED
-    return SMALL if any(statement.p_small <= ALPHA for statement in known) else INCONCLUSIVE
+def decided(
+    plan: dict[str, Any], records: Sequence[dict[str, Any]], *, exact: Sequence[dict[str, Any]] = ()
+) -> bool:
+    """Whether further seeds, up to the last look of the ablation, could change no outcome any more.
+
+    A sweep asks this once the runs of a look have ended. Claims that the plan can't speak to, or whose runs failed, wait
+    for no seed.
+    """
+    looks, seeds = looks_of(plan), len(plan["seeds"])
+    if seeds >= looks[-1]:
+        return True
+    judged = judge(plan["claims"], _by_metric(plan, records, exact), looks)
+    return seeds >= looks[0] and all(j.outcome != INCONCLUSIVE or not j.hearing.statements for j in judged)
 
 
-def _judge(claim: dict[str, Any], plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One claim of the plan with its outcome and the figures behind it."""
-    evidence = gather(plan, records, metric=claim["metric"])
-    statements: list[Statement] = []
-    try:
-        arms = _arms(claim, evidence)
-        incomplete = [arm for arm in arms if arm.missing]
-        if incomplete:
-            outcome, why = INCONCLUSIVE, "; ".join(_incomplete(arm) for arm in incomplete)
-        elif len(plan["seeds"]) == 1:
-            outcome, why = INCONCLUSIVE, "single run per arm: no interval, so no verdict"
-        else:
-            statements = [
-                s for name, values in _parts(claim["predicate"]) for s in PREDICATES[name](evidence, **values)
-            ]
-            outcome = outcome_of(statements)
-            why = _why(statements, outcome)
-    except NotRun as reason:
-        outcome, why = NOT_RUN, str(reason)
-    answers = [_answer(statement, statements) for statement in statements]
-    limits = [
-        s.detectable
-        for s, answer in zip(statements, answers, strict=True)
-        if answer == "open" and s.detectable is not None
-    ]
+def looks_of(plan: dict[str, Any]) -> list[int]:
+    """After how many seeds the plan's ablation looks; once, at all of them, where its file says nothing."""
+    return plan.get("looks") or [len(plan["seeds"])]
+
+
+def _by_metric(
+    plan: dict[str, Any], records: Sequence[dict[str, Any]], exact: Sequence[dict[str, Any]]
+) -> EVIDENCE:
+    names = sorted({claim["metric"] for claim in plan["claims"]})
+    return {name: gather(plan, records, metric=name, exact=exact) for name in names}
+
+
+def _answer(statement: Statement, judgement: Judgement) -> str:
+    """Whether one of several statements holds; against it, the same corrected level as for the whole claim counts."""
+    of_true, of_false, of_small = judgement.levels
+    if not statement.known:
+        return "not run"
+    if statement.p_true <= of_true:
+        return "holds"
+    if len(judgement.hearing.known) * statement.p_false <= of_false:
+        return "fails"
+    small = statement.p_small is not None and statement.p_small <= of_small
+    return "too small to matter" if small else "open"
+
+
+def _written(claim: dict[str, Any], judgement: Judgement, evidence: Evidence) -> dict[str, Any]:
+    """One claim of verdict.json."""
+    hearing, outcome = judgement.hearing, judgement.outcome
+    listed = [(statement, _answer(statement, judgement)) for statement in hearing.statements]
+    margins = {margin_of(parameters, evidence) for _, parameters in parts(claim["predicate"])} - {None}
+    p_values = dict(zip(("true", "false", "small"), hearing.p_values, strict=True)) if hearing.known else None
+    size, words = _detectable(judgement, listed, evidence) if outcome == INCONCLUSIVE else (None, None)
     return {
         **{key: claim[key] for key in ("id", "statement", "source", "prediction", "metric", "predicate")},
+        "family": claim.get("family"),
         "outcome": outcome,
-        "why": why,
-        "parts": [
-            {"statement": s.text, "answer": answer} for s, answer in zip(statements, answers, strict=True)
-        ],
-        "estimates": [comparison.json() for s in statements for comparison in s.comparisons],
-        "detectable_percent": 100 * max(limits) if outcome == INCONCLUSIVE and limits else None,
-        "margins_percent": sorted(
-            {100 * values["margin"] for _, values in _parts(claim["predicate"]) if "margin" in values}
-        ),
-        "seeds": len(plan["seeds"]),
+        "why": _why(listed, outcome) if listed else hearing.why,
+        "parts": [{"statement": s.text, "answer": answer} for s, answer in listed],
+        "estimates": [comparison.json() for s in hearing.statements for comparison in s.comparisons],
+        "p_values": p_values,
+        "levels": dict(zip(("true", "false", "small"), judgement.levels, strict=True)) if p_values else None,
+        "detectable": words,
+        "detectable_percent": 100 * size if size is not None and evidence.metric.relative else None,
+        "margins_percent": sorted(100 * m for m in margins if m is not None)
+        if evidence.metric.relative
+        else [],
+        "seeds": judgement.seeds,
+        "looks": list(judgement.looks),
     }
 
 
-def _answer(statement: Statement, among: Sequence[Statement]) -> str:
-    """Whether one of several statements holds; against it, the same corrected level as for the whole claim counts."""
-    if not statement.known:
-        return "not run"
-    if statement.p_true <= ALPHA:
-        return "holds"
-    if len([s for s in among if s.known]) * statement.p_false <= ALPHA:
-        return "fails"
-    return "too small to matter" if statement.p_small <= ALPHA else "open"
+def _detectable(
+    judgement: Judgement, listed: Sequence[tuple[Statement, str]], evidence: Evidence
+) -> tuple[float | None, str]:
+    """Of an inconclusive claim: the smallest difference its seeds find in four of five experiments, and the same in words."""
+    level, seeds = judgement.levels[0] or stats.ALPHA, judgement.seeds
+    still_open = [statement for statement, answer in listed if answer == "open"]
+    asked = still_open or judgement.hearing.could_find
+    sizes = [s.decisive.detectable(level, n=seeds) for s in asked if s.decisive is not None]
+    if not sizes and (sd := noise.paired_sd(evidence.noise, evidence.metric)) is not None:
+        sizes = [stats.detectable_effect(sd=sd, n=seeds, alpha=level)]
+    words = [s.could_find for s in asked if s.could_find]
+    if not sizes:
+        one = "no difference of any size: one seed has no interval"
+        return None, "; ".join(words) or (one if seeds == 1 else "not known before its runs have ended")
+    size = max(sizes)
+    if math.isinf(size):
+        return (
+            None,
+            f"no difference of any size: {seeds} seeds can't reach the level of {level:.3g}, or nothing ranks the arms",
+        )
+    return size, "; ".join([evidence.metric.amount(size), *words])
 
 
-def _why(statements: Sequence[Statement], outcome: str) -> str:
+def _why(listed: Sequence[tuple[Statement, str]], outcome: str) -> str:
     """One sentence: the statements that decide the outcome, with their figures."""
     decisive = {
         CONTRADICTED: "fails",
@@ -144,10 +147,7 @@ def _why(statements: Sequence[Statement], outcome: str) -> str:
         INCONCLUSIVE: "open",
         REPRODUCED: "holds",
     }
-    answers = [(_answer(statement, statements), statement.text) for statement in statements]
-    texts = [text for answer, text in answers if answer == decisive.get(outcome)] or [
-        text for _, text in answers
-    ]
+    texts = [s.text for s, answer in listed if answer == decisive.get(outcome)] or [s.text for s, _ in listed]
     lead = {
         CONTRADICTED: "this fails: ",
         INCONCLUSIVE: "still open: ",
@@ -156,83 +156,24 @@ def _why(statements: Sequence[Statement], outcome: str) -> str:
     return lead.get(outcome, "") + "; ".join(texts)
 
 
-def _describe(arm: Arm, baseline: Arm) -> dict[str, Any]:
-    """One arm of verdict.json: level, spread, and paired difference to the baseline over the seeds both finished."""
-    level = stats.estimate(list(arm.values.values())).json() if arm.values else None
-    shared = [] if arm.baseline else sorted(arm.values.keys() & baseline.values.keys())
+def _describe(arm: Arm, evidence: Evidence) -> dict[str, Any]:
+    """One arm of verdict.json: level, spread, and paired difference to the baseline over the seeds both have.
+
+    Diverged runs enter both as their loss before training, which `at_init` lists; `values` has the finished ones.
+    """
+    baseline, scores = evidence.baseline, arm.scores
+    shared = [] if arm.baseline else sorted(scores.keys() & baseline.scores.keys())
     difference = relative = None
     if shared:
-        difference = stats.estimate([arm.values[seed] - baseline.values[seed] for seed in shared]).json()
-        relative = stats.estimate(relative_differences(arm, baseline)).times(100).json()
+        difference = stats.estimate([scores[seed] - baseline.scores[seed] for seed in shared]).json()
+        relative = stats.estimate(compare(arm, baseline, evidence.metric).sample).times(100).json()
     states = list(arm.states.values())
     return {
         **{key: getattr(arm, key) for key in ("name", "family", "label", "x", "baseline")},
         "states": {state: states.count(state) for state in sorted(set(states))},
         "values": {str(seed): value for seed, value in arm.values.items()},
-        "bpb": level,
+        "at_init": {str(seed): value for seed, value in arm.at_init.items()},
+        "bpb": stats.estimate(list(scores.values())).json() if scores else None,
         "difference": difference,
         "difference_percent": relative,
     }
-
-
-def _arms(claim: dict[str, Any], evidence: Evidence) -> list[Arm]:
-    """The arms a claim rests on. Raises NotRun where the plan lacks one or none of them has a result."""
-    wanted = set(claim["needs"])
-    for _, parameters in _parts(claim["predicate"]):
-        wanted |= _mentions(parameters, ARM_KEYS)
-        wanted |= {
-            arm.name for family in _mentions(parameters, FAMILY_KEYS) for arm in evidence.family(family)
-        }
-    absent = sorted(wanted - {arm.name for arm in evidence.arms})
-    if absent:
-        raise NotRun(f"the plan has no arm {', '.join(absent)}; optional arms join by --with NAME")
-    arms = [evidence.arm(name) for name in sorted(wanted)]
-    if not any(arm.values or arm.diverged for arm in arms):
-        raise NotRun("none of its runs has a result yet")
-    return arms
-
-
-def _incomplete(arm: Arm) -> str:
-    states = list(arm.missing.values())
-    counts = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
-    return f"{arm.label} lacks {len(states)} of {len(arm.states)} planned seeds ({counts})"
-
-
-def _parts(predicate: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """A predicate as (name, parameters) pairs that must all hold: `{name: {...}}` or `{all: [{name: {...}}, ...]}`."""
-    listed = predicate["all"] if "all" in predicate else [predicate]
-    return [pair for part in listed for pair in part.items()]
-
-
-def _mentions(parameters: dict[str, Any], keys: Sequence[str]) -> set[str]:
-    """What a predicate's parameters, or the rival they stand `against`, name under `keys`."""
-    groups = [parameters, parameters.get("against", {})]
-    return {group[key] for group in groups for key in keys if key in group}
-
-
-def _predicate_problems(
-    where: str, name: str, parameters: dict[str, Any], *, arms: Sequence[str], families: Sequence[str]
-) -> list[str]:
-    """Everything wrong with one predicate of a claim."""
-    if name not in PREDICATES:
-        return [
-            f"{where}: unknown predicate.{closest(name, PREDICATES)} Known: all, {', '.join(PREDICATES)}."
-        ]
-    wanted = list(inspect.signature(PREDICATES[name]).parameters)[1:]
-    if sorted(parameters) != sorted(wanted):
-        return [f"{where}: has the keys {sorted(parameters)}. It takes exactly {sorted(wanted)}."]
-    found = []
-    if "margin" in wanted and not 0 < parameters["margin"] < 1:
-        found.append(
-            f"{where}.margin = {parameters['margin']}: must be a fraction between 0 and 1. Write 0.025 for 2.5 %."
-        )
-    if "inside" in wanted and not (
-        len(parameters["inside"]) == 2 and parameters["inside"][0] <= parameters["inside"][1]
-    ):
-        found.append(f"{where}.inside = {parameters['inside']}: must be [lowest x, highest x].")
-    if "against" in wanted and parameters["against"].keys() not in ({"arm"}, {"family"}):
-        found.append(f"{where}.against = {parameters['against']}: must be {{arm: NAME}} or {{family: NAME}}.")
-    for keys, known in ((ARM_KEYS, arms), (FAMILY_KEYS, families)):
-        unknown = sorted(_mentions(parameters, keys) - set(known))
-        found += [f"{where}: {keys[0]} {word} is not in this file.{closest(word, known)}" for word in unknown]
-    return found

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from lab import lr_range, noise
+from lab.claim_schema import parts
+from lab.comparison import seeds as seed_list
 from lab.evidence import Evidence
-from lab.stats import in_percent, t_quantile
+from lab.metric import named
+from lab.stats import FLIPS_FROM, FLIPS_TO, in_percent, t_quantile
 
 
 def confounds(plan: dict[str, Any], evidence: Evidence) -> list[str]:
@@ -17,9 +21,10 @@ def confounds(plan: dict[str, Any], evidence: Evidence) -> list[str]:
         *_matching(plan),
         *_total_parameters(plan),
         *_flops(plan),
-        *_learning_rate(evidence),
+        *_learning_rate(plan, evidence),
         *_tokens(evidence),
         *_seeds(plan),
+        *_noise(plan),
         *_machines(evidence),
         *_ended_badly(evidence),
         *_warned(evidence),
@@ -60,16 +65,31 @@ def _flops(plan: dict[str, Any]) -> list[str]:
     ]
 
 
-def _learning_rate(evidence: Evidence) -> list[str]:
-    rates = sorted(
-        {record["config"]["optimizer"]["lr"] for arm in evidence.arms for record in arm.records.values()}
-    )
-    if not rates:
+def _learning_rate(plan: dict[str, Any], evidence: Evidence) -> list[str]:
+    rates = {
+        arm.label: sorted({record["config"]["optimizer"]["lr"] for record in arm.records.values()})
+        for arm in evidence.arms
+    }
+    used = sorted({rate for of_arm in rates.values() for rate in of_arm})
+    if not used:
         return []
-    if len(rates) > 1:
-        return [f"Arms use different learning rates ({', '.join(f'{rate:g}' for rate in rates)})."]
+    if search := plan.get("search"):
+        cut = [evidence.arm(name).label for name in lr_range.cut_off(search)]
+        of_arm = "; ".join(
+            f"{label} {', '.join(f'{rate:g}' for rate in of)}" for label, of in rates.items() if of
+        )
+        return [
+            f"The learning rate was searched for each arm with {seed_list(search['seeds'])}, which judge nothing. Used: {of_arm}.",
+            *(
+                [f"Stable up to the highest rate that was tried, so perhaps beyond: {', '.join(cut)}."]
+                if cut
+                else []
+            ),
+        ]
+    if len(used) > 1:
+        return [f"Arms use different learning rates ({', '.join(f'{rate:g}' for rate in used)})."]
     return [
-        f"The learning rate was not searched per arm: all use {rates[0]:g}. An arm whose best rate lies elsewhere looks "
+        f"The learning rate was not searched per arm: all use {used[0]:g}. An arm whose best rate lies elsewhere looks "
         "worse than it is."
     ]
 
@@ -91,17 +111,49 @@ def _tokens(evidence: Evidence) -> list[str]:
 
 
 def _seeds(plan: dict[str, Any]) -> list[str]:
-    count, claims = len(plan["seeds"]), len(plan["claims"])
+    count, claims, looks = len(plan["seeds"]), plan["claims"], plan.get("looks") or []
     if count == 1:
         return ["One seed per arm: seed noise can't be told from an effect, so there is no verdict."]
-    return [
+    found = [
         f"{count} seeds per arm, paired: the 95 % interval is {t_quantile(0.975, degrees=count - 1):.2f} standard errors "
-        "to each side and takes differences between seeds to be roughly normal.",
-        f"Reproduced and contradicted are each wrong in at most 5 % of experiments, claim by claim; {claims} claims are judged "
-        "without a correction across them. A better-than claim is tested against no difference, and its margin applies to "
-        "the mean alone. The arm shown as best was picked from the seeds that judge it, so its level is a little flattered; the verdicts "
-        "compare with every rival instead and do not rest on that choice.",
+        "to each side and takes differences between seeds to be roughly normal."
     ]
+    if FLIPS_FROM <= count <= FLIPS_TO:
+        found.append(
+            f"From {FLIPS_FROM} seeds on verdicts rest on changes of sign, all {2**count:,} of them, and ask for symmetry only; "
+            f"no p value is below 1/{2**count:,}."
+        )
+    families = sorted({claim.get("family", "") for claim in claims})
+    if claims:
+        found.append(
+            f"Reproduced, contradicted and too small are each wrong for any claim of a family in at most 5 % of experiments (Holm); "
+            f"{len(claims)} claims in {len(families)} famil{'y' if len(families) == 1 else 'ies'}. A better-than claim is tested "
+            "against no difference, and its margin applies to the mean alone. The arm shown as best was picked from the seeds that "
+            "judge it, so its level is a little flattered; the verdicts compare with every rival instead and do not rest on that choice."
+        )
+    if len(looks) > 1:
+        found.append(
+            f"Looks at {' and '.join(map(str, looks))} seeds, fixed beforehand, share the 5 %; a claim keeps the outcome of the first "
+            "look that decides it, whose effect is a little flattered."
+        )
+    return found
+
+
+def _noise(plan: dict[str, Any]) -> list[str]:
+    """Margins below what the measured noise lets these seeds tell."""
+    found = []
+    for claim in plan["claims"] if len(plan["seeds"]) > 1 else ():
+        metric = named(claim["metric"])
+        least = noise.smallest_margin(plan.get("noise"), metric, seeds=len(plan["seeds"]))
+        margins = [
+            p["margin"] for _, p in parts(claim["predicate"]) if isinstance(p.get("margin"), int | float)
+        ]
+        if least is not None and margins and min(margins) < least:
+            found.append(
+                f"{claim['id']}: its margin of {metric.amount(min(margins))} is below {metric.amount(least)}, two standard errors of a "
+                f"paired difference over {len(plan['seeds'])} seeds as measured beforehand: these seeds can hardly tell."
+            )
+    return found
 
 
 def _machines(evidence: Evidence) -> list[str]:
@@ -117,8 +169,8 @@ def _ended_badly(evidence: Evidence) -> list[str]:
         diverged = sorted(seed for seed, state in arm.states.items() if state == "diverged")
         if diverged:
             found.append(
-                f"{arm.label} diverged for {_seed_list(diverged)}: it counts as worse than every arm that did not"
-                + (", and its mean is over the other seeds only." if arm.values else ".")
+                f"{arm.label} diverged for {seed_list(diverged)}: it enters as the loss it had before training, in its mean as well; "
+                "figures show the finished runs."
             )
         if arm.missing:
             states = ", ".join(f"seed {seed} {state}" for seed, state in sorted(arm.missing.items()))
@@ -150,7 +202,3 @@ def _extremes(plan: dict[str, Any], count: str) -> tuple[dict[str, Any], dict[st
 
 def _spread(few: dict[str, Any], many: dict[str, Any], count: str) -> str:
     return in_percent(many["counts"][count] / few["counts"][count] - 1)
-
-
-def _seed_list(seeds: list[int]) -> str:
-    return ("seed " if len(seeds) == 1 else "seeds ") + ", ".join(map(str, seeds))

@@ -5,8 +5,8 @@ pair by seed. Only like runs pair: equal mathematics (NUMERICS), device kind, pr
 scored text. Where records differ in those, the largest group is kept; the others are excluded and named, never averaged
 in. A run that never evaluated is not unlike for that.
 
-A diverged run counts as worse than every run that did not diverge. A run that failed, was lost, was pruned or has
-not ended leaves its arm incomplete: the planned seeds are the sample, and no verdict rests on part of it.
+A diverged run enters as what it had before training (lab/metric.py) and is never dropped. A run that failed, was lost, was
+pruned or has not ended leaves its arm incomplete: the planned seeds are the sample, and no verdict rests on part of it.
 """
 
 from __future__ import annotations
@@ -14,18 +14,24 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
 from typing import Any
+
+from lab import lr_range
+from lab.metric import SEARCHED, Metric, named, value_at_init, value_of
 
 METRIC = "val/bpb"
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm: the state of every planned seed, the records that may be paired, and the metric of finished runs.
+    """One arm: the state of every planned seed, the records that may be paired, and the metric of its runs.
 
     `states` maps seed to run state ("excluded" for a run unlike the others); `values` maps seed to metric and holds
-    finished runs only; `x` is None on an axis without numbers; `records` maps seed to the record of every run that is neither pending nor excluded.
+    finished runs only, `at_init` those that diverged; `x` is None on an axis without numbers; `records` maps seed to the
+    record of every run that is neither pending nor excluded.
     """
 
     name: str
@@ -36,32 +42,51 @@ class Arm:
     states: dict[int, str]
     records: dict[int, dict[str, Any]]
     values: dict[int, float]
+    at_init: dict[int, float] = field(default_factory=dict)
 
     @property
-    def diverged(self) -> bool:
-        return "diverged" in self.states.values()
+    def scores(self) -> dict[int, float]:
+        """What each seed enters a test with."""
+        return self.values | self.at_init
+
+    @property
+    def diverged(self) -> set[int]:
+        return {seed for seed, state in self.states.items() if state == "diverged"}
 
     @property
     def missing(self) -> dict[int, str]:
-        """Seeds without a result, with their state."""
-        return {
-            seed: state
-            for seed, state in self.states.items()
-            if seed not in self.values and state != "diverged"
-        }
+        """Seeds without a number to enter with, and their state."""
+        return {seed: state for seed, state in self.states.items() if seed not in self.scores}
+
+    def only(self, seeds: Sequence[int]) -> Arm:
+        """The arm as if just these seeds had been planned."""
+
+        def kept(of: dict[int, Any]) -> dict[int, Any]:
+            return {seed: value for seed, value in of.items() if seed in seeds}
+
+        return replace(
+            self, states=kept(self.states), records=kept(self.records), values=kept(self.values), at_init=kept(self.at_init)
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The arms of a plan, what their paired runs have in common, and the runs left out as {run_id, arm, seed, reason}.
+    """The arms of a plan by one metric, what their paired runs have in common, and the runs left out.
 
-    `lines` maps the labels of the plan's reference lines to bits per byte.
+    `seeds` are those of the values, in the order they join; `lines` maps the labels of the plan's reference lines to bits
+    per byte; `excluded` has {run_id, arm, seed, reason}; `search` is that of lab/lr_range.py; `noise` that of lab/noise.py;
+    `exact` maps claims to their lines of results/exact.jsonl.
     """
 
     arms: tuple[Arm, ...]
-    lines: dict[str, float]
-    alike: dict[str, Any]
-    excluded: tuple[dict[str, Any], ...]
+    metric: Metric
+    seeds: tuple[int, ...]
+    lines: dict[str, float] = field(default_factory=dict)
+    alike: dict[str, Any] = field(default_factory=dict)
+    excluded: tuple[dict[str, Any], ...] = ()
+    search: dict[str, Any] | None = None
+    noise: dict[str, Any] | None = None
+    exact: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def baseline(self) -> Arm:
@@ -77,9 +102,30 @@ class Evidence:
             key=lambda arm: (arm.x is None, arm.x or 0.0, arm.name),
         )
 
+    def chosen(self, group: dict[str, Any]) -> list[Arm]:
+        """The arms of {arm: NAME}, {arms: [NAME, ...]} or {family: NAME}."""
+        if "family" in group:
+            return self.family(group["family"])
+        return [self.arm(name) for name in group.get("arms", [group.get("arm")])]
 
-def gather(plan: dict[str, Any], records: Sequence[dict[str, Any]], *, metric: str = METRIC) -> Evidence:
-    """The evidence of `plan` in `records`; records of runs outside the plan are ignored."""
+    def only(self, seeds: Sequence[int]) -> Evidence:
+        """The evidence as if just these seeds had been planned."""
+        if tuple(seeds) == self.seeds:
+            return self
+        return replace(self, arms=tuple(arm.only(seeds) for arm in self.arms), seeds=tuple(seeds))
+
+
+def gather(
+    plan: dict[str, Any],
+    records: Sequence[dict[str, Any]],
+    *,
+    metric: str = METRIC,
+    exact: Sequence[dict[str, Any]] = (),
+) -> Evidence:
+    """The evidence of `plan` in `records`; records of runs outside the plan are ignored.
+
+    exact: lines of results/exact.jsonl. Metrics of the learning-rate search have the seeds of the search.
+    """
     by_id = {record["run_id"]: record for record in records}
     planned = {run_id for arm in plan["arms"] for run_id in arm["runs"].values()}
     kinds = {run_id: likeness(by_id[run_id]) for run_id in sorted(planned & by_id.keys())}
@@ -87,7 +133,9 @@ def gather(plan: dict[str, Any], records: Sequence[dict[str, Any]], *, metric: s
 
     arms, excluded = [], []
     for entry in plan["arms"]:
-        states, used, values = {}, {}, {}
+        states, used = {}, {}
+        values: dict[int, float] = {}
+        at_init: dict[int, float] = {}
         for seed in plan["seeds"]:
             run_id = entry["runs"][str(seed)]
             if run_id not in by_id:
@@ -107,12 +155,55 @@ def gather(plan: dict[str, Any], records: Sequence[dict[str, Any]], *, metric: s
                 states[seed] = record["state"]
                 if record["state"] not in ("pending", "running"):
                     used[seed] = record
-                if record["state"] == "finished" and record["summary"][metric] is not None:
-                    values[seed] = record["summary"][metric]
+                for state, kept, read in (
+                    ("finished", values, value_of),
+                    ("diverged", at_init, value_at_init),
+                ):
+                    if record["state"] == state and (value := read(record, metric)) is not None:
+                        kept[seed] = value
         described = {key: entry[key] for key in ("name", "family", "label", "x", "baseline")}
-        arms.append(Arm(**described, states=states, records=used, values=values))
-    lines = {line["label"]: line["bpb"] for line in plan["reference_lines"]}
-    return Evidence(tuple(arms), lines, alike, tuple(excluded))
+        arms.append(Arm(**described, states=states, records=used, values=values, at_init=at_init))
+    found = Evidence(
+        tuple(arms), named(metric), tuple(plan["seeds"]),
+        lines={line["label"]: line["bpb"] for line in plan["reference_lines"]},
+        alike=alike, excluded=tuple(excluded), search=plan.get("search"), noise=plan.get("noise"),
+        exact={claim: [line for line in exact if line["claim"] == claim] for claim in sorted({line["claim"] for line in exact})},
+    )  # fmt: skip
+    return _searched(found) if metric.startswith(SEARCHED) else found
+
+
+def exact_lines(results: Path) -> list[dict[str, Any]]:
+    """The lines of results/exact.jsonl: {"claim", "check", "expected", "measured", "holds", "note"} each; none before it is written."""
+    path = results / "exact.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def pooled(arms: Sequence[Arm], label: str) -> Arm:
+    """Several arms as one, whose score is their mean within a seed; it diverged where one of them did."""
+    first, shared = arms[0], set.intersection(*(set(arm.scores) for arm in arms))
+    if len(arms) == 1:
+        return first
+    diverged = set.union(*(arm.diverged for arm in arms))
+    scores = {seed: fmean(arm.scores[seed] for arm in arms) for seed in sorted(shared)}
+    return Arm(
+        name="+".join(arm.name for arm in arms), family=first.family, label=label, x=None, baseline=False,
+        states={seed: "diverged" if seed in diverged else "finished" for seed in scores}, records={},
+        values={seed: score for seed, score in scores.items() if seed not in diverged},
+        at_init={seed: score for seed, score in scores.items() if seed in diverged},
+    )  # fmt: skip
+
+
+def _searched(found: Evidence) -> Evidence:
+    """The same arms with what the search of learning rates measured of them, a value for each of its seeds."""
+    search = found.search or {"seeds": [], "losses": {}}
+    arms = []
+    for arm in found.arms:
+        values: dict[int, float] = {}
+        if arm.name in search["losses"]:
+            values = lr_range.measured(search, arm.name, found.metric.name.removeprefix(SEARCHED))
+        states = {seed: "finished" if seed in values else "pending" for seed in search["seeds"]}
+        arms.append(replace(arm, states=states, values=values, at_init={}, records={}))
+    return replace(found, arms=tuple(arms), seeds=tuple(search["seeds"]))
 
 
 def likeness(record: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +225,7 @@ def fits(kind: dict[str, Any], group: dict[str, Any]) -> bool:
 
 
 def relative_differences(a: Arm, b: Arm) -> list[float]:
-    """a / b - 1 per seed that both arms finished, by rising seed."""
+    """a / b - 1 per seed that both arms finished, by rising seed: what a figure can draw."""
     return [a.values[seed] / b.values[seed] - 1 for seed in sorted(a.values.keys() & b.values.keys())]
 
 

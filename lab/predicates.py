@@ -7,184 +7,193 @@ number of parts (Bonferroni). So holding and failing are each wrong in at most 5
 the best arm" means within 1 % of every other arm, with no best arm picked from the seeds that then judge it. "Better" is
 tested against no difference; its margin is asked of the mean alone, and the 5 % do not cover it.
 
-Differences are relative and paired by seed: a / b - 1, judged by one-sided t tests. A diverged run decides without a
-test: its arm is worse than any arm without one. Margins are fractions. `PREDICATES` at the end is the closed set.
+Differences are paired by seed and have the unit of the claim's metric (lab/metric.py): fractions of the rival's value for
+bits per byte, so that a margin of 0.01 is 1 %. `PREDICATES` at the end is the closed set.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
+from lab import lr_range as rates
 from lab import stats
-from lab.evidence import Arm, Evidence, relative_differences
-from lab.stats import in_percent
+from lab.comparison import Comparison, Statement, compare, every, interaction, some
+from lab.evidence import Arm, Evidence, pooled
 
-ALPHA = 0.05
+DIRECTIONS = ("rises", "falls")
+TRENDS = ("page", "kendall")
 
 
 class NotRun(Exception):
     """The plan can't speak to a claim at all; the message says why."""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Arm `a` against arm `b`, both with a result for every planned seed."""
-
-    a: Arm
-    b: Arm
-
-    @property
-    def sample(self) -> list[float]:
-        return relative_differences(self.a, self.b)
-
-    @property
-    def mean(self) -> float:
-        """Mean relative difference; infinite where one arm diverged, nan where both did."""
-        if self.a.diverged and self.b.diverged:
-            return math.nan
-        if self.a.diverged or self.b.diverged:
-            return math.inf if self.a.diverged else -math.inf
-        return stats.estimate(self.sample).mean
-
-    def p_above(self, margin: float) -> float:
-        """p value for: `a` is worse than `b` by more than `margin`."""
-        if math.isfinite(self.mean):
-            return stats.p_greater(self.sample, margin)
-        return 0.0 if self.mean == math.inf else 1.0
-
-    def p_below(self, margin: float) -> float:
-        """p value for: `a` is worse than `b` by less than `margin`, or better."""
-        if math.isfinite(self.mean):
-            return stats.p_less(self.sample, margin)
-        return 0.0 if self.mean == -math.inf else 1.0
-
-    @property
-    def detectable(self) -> float | None:
-        """Relative difference found with probability 0.8 at this number and spread of seeds."""
-        if not math.isfinite(self.mean):
-            return None
-        summary = stats.estimate(self.sample)
-        return stats.detectable_effect(sd=summary.sd, n=summary.n) if summary.sd is not None else None
-
-    def text(self) -> str:
-        diverged = " and ".join(arm.label for arm in (self.a, self.b) if arm.diverged)
-        if diverged:
-            return f"{self.a.label} against {self.b.label}: {diverged} diverged"
-        return f"{self.a.label} against {self.b.label}: {stats.estimate(self.sample).percent_text()}"
-
-    def json(self) -> dict[str, Any]:
-        diverged = [arm.name for arm in (self.a, self.b) if arm.diverged]
-        relative = None if diverged else stats.estimate(self.sample).times(100).json()
-        return {
-            "arm": self.a.name,
-            "against": self.b.name,
-            "relative_percent": relative,
-            "diverged": diverged,
-        }
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One part of a claim. `known` is False where the plan lacks what it needs and the other parts decide."""
-
-    text: str
-    p_true: float
-    p_false: float
-    p_small: float = 1.0
-    known: bool = True
-    detectable: float | None = None
-    comparisons: tuple[Comparison, ...] = ()
-
-
 def level(arm: Arm) -> float:
-    """Mean metric of an arm for choosing which comparison to show; a diverged arm stands last."""
-    return math.inf if arm.diverged else stats.estimate(list(arm.values.values())).mean
-
-
-def every(p_values: Iterable[float]) -> float:
-    """p value of "all of these are true"."""
-    return max(p_values)
-
-
-def some(p_values: Iterable[float]) -> float:
-    """p value of "at least one of these is true", corrected for the number of chances."""
-    listed = list(p_values)
-    return min(1.0, len(listed) * min(listed))
+    """Mean metric of an arm for choosing which comparison to show."""
+    return stats.estimate(list(arm.scores.values())).mean
 
 
 def basin(evidence: Evidence, *, family: str, inside: Sequence[float], margin: float) -> list[Statement]:
-    """Arms with x inside [lo, hi] are within `margin` of the best, the best is one of them, some arm outside is worse."""
-    arms, (low, high) = evidence.family(family), inside
+    """BASIN: arms with x inside [lo, hi] are within `margin` of the best, the best is one of them, some arm outside is worse."""
+    metric, arms, (low, high) = evidence.metric, evidence.family(family), inside
     within = [arm for arm in arms if arm.x is not None and low <= arm.x <= high]
     outside = [arm for arm in arms if arm.x is not None and not low <= arm.x <= high]
-    span = f"{low:g} to {high:g}"
+    span, amount = f"{low:g} to {high:g}", metric.amount(margin)
     if len(within) < 2 or not outside:
         raise NotRun(
             f"needs two {family} arms inside {span} and one outside; the plan has {len(within)} and {len(outside)}"
         )
 
-    near = [Comparison(a, b) for a in within for b in arms if a is not b]
-    far = [Comparison(a, b) for a in outside for b in arms if a is not b]
-    tightest, edge = (min(pairs, key=lambda c: c.p_above(margin)) for pairs in (near, far))
-    leader, contest = min(arms, key=level), Comparison(min(outside, key=level), min(within, key=level))
+    def best(of: list[Arm]) -> Arm:
+        return (max if metric.higher_is_better else min)(of, key=level)
+
+    pairs = {(a.name, b.name): compare(a, b, metric) for a in arms for b in arms if a is not b}
+    near = [pairs[a.name, b.name] for a in within for b in arms if a is not b]
+    far = [pairs[a.name, b.name] for a in outside for b in arms if a is not b]
+    tightest, edge = (min(group, key=lambda c: c.p_above(margin)) for group in (near, far))
+    leader, contest = best(arms), pairs[best(outside).name, best(within).name]
     return [
         Statement(
-            f"every arm inside {span} is within {in_percent(margin)} of the best (decided by {tightest.text()})",
+            f"every arm inside {span} is within {amount} of the best (decided by {tightest.text()})",
             every(c.p_below(margin) for c in near),
             some(c.p_above(margin) for c in near),
-            detectable=tightest.detectable,
-            comparisons=tuple(Comparison(arm, leader) for arm in arms if arm is not leader),
+            decisive=tightest,
+            comparisons=tuple(pairs[arm.name, leader.name] for arm in arms if arm is not leader),
         ),
         Statement(
             f"the best arm lies inside {span} ({contest.text()})",
-            every(some(Comparison(o, i).p_above(0) for i in within) for o in outside),
-            some(every(Comparison(o, i).p_below(0) for i in within) for o in outside),
-            detectable=contest.detectable,
+            every(some(pairs[o.name, i.name].p_above(0) for i in within) for o in outside),
+            some(every(pairs[o.name, i.name].p_below(0) for i in within) for o in outside),
+            decisive=contest,
         ),
         Statement(
-            f"some arm outside {span} is worse than the best by more than {in_percent(margin)} ({edge.text()})",
+            f"some arm outside {span} is worse than the best by more than {amount} ({edge.text()})",
             some(c.p_above(margin) for c in far),
             every(c.p_below(margin) for c in far),
-            detectable=edge.detectable,
+            decisive=edge,
         ),
     ]
 
 
 def non_inferior(evidence: Evidence, *, arm: str, against: dict[str, str], margin: float) -> list[Statement]:
-    """`arm` is within `margin` of every other arm of a family, or of one arm: against {family: ...} or {arm: ...}."""
-    subject = evidence.arm(arm)
-    rivals = evidence.family(against["family"]) if "family" in against else [evidence.arm(against["arm"])]
-    comparisons = [Comparison(subject, rival) for rival in rivals if rival is not subject]
+    """NI: `arm` is within `margin` of every other arm of a family, or of one arm: against {family: ...} or {arm: ...}."""
+    subject, rivals = evidence.arm(arm), evidence.chosen(against)
+    comparisons = [compare(subject, rival, evidence.metric) for rival in rivals if rival is not subject]
     if not comparisons:
         raise NotRun(f"{subject.label} has no other arm of its family in the plan to be compared with")
     hardest = max(comparisons, key=lambda c: (c.p_below(margin), c.p_above(0)))
     return [
         Statement(
-            f"{subject.label} is within {in_percent(margin)} of {'the best of its rivals' if len(rivals) > 1 else rivals[0].label}"
+            f"{subject.label} is within {evidence.metric.amount(margin)} of {'the best of its rivals' if len(rivals) > 1 else rivals[0].label}"
             f" (decided by {hardest.text()})",
             every(c.p_below(margin) for c in comparisons),
             some(c.p_above(margin) for c in comparisons),
-            detectable=hardest.detectable,
+            decisive=hardest,
             comparisons=tuple(comparisons),
         )
     ]
 
 
-def superior(evidence: Evidence, *, better: str, worse: str, margin: float) -> list[Statement]:
-    """`better` beats `worse`: the two-sided 95 % interval excludes 0 and the mean difference is `margin` or more."""
-    comparison = Comparison(evidence.arm(worse), evidence.arm(better))
-    finite = math.isfinite(comparison.mean)
+def equivalent(evidence: Evidence, *, among: dict[str, Any], margin: float) -> list[Statement]:
+    """EQ: any two arms of {arms: [...]} or {family: ...} differ by less than `margin` (TOST for every pair)."""
+    arms = evidence.chosen(among)
+    comparisons = [compare(a, b, evidence.metric) for a, b in combinations(arms, 2)]
+    if not comparisons:
+        raise NotRun("needs two arms to be compared; the plan has one")
+    widest = max(comparisons, key=lambda c: (c.p_within(margin), c.label))
+    names = ", ".join(arm.label for arm in arms)
     return [
         Statement(
-            f"{comparison.b.label} is better than {comparison.a.label}, by {in_percent(margin)} or more in the mean ({comparison.text()})",
-            min(1.0, 2 * comparison.p_above(0)) if comparison.mean >= margin else 1.0,
-            min(1.0, 2 * comparison.p_below(0)) if comparison.mean <= -margin else 1.0,
-            p_small=stats.p_equivalent(comparison.sample, margin) if finite else 1.0,
-            detectable=comparison.detectable,
-            comparisons=(comparison,),
+            f"{names} differ by less than {evidence.metric.amount(margin)} (decided by {widest.text()})",
+            every(c.p_within(margin) for c in comparisons),
+            some(c.p_outside(margin) for c in comparisons),
+            decisive=widest,
+            comparisons=tuple(comparisons),
+        )
+    ]
+
+
+def superior(evidence: Evidence, *, better: Any, worse: Any, margin: float) -> list[Statement]:
+    """SUP: `better` beats `worse`: the two-sided 95 % interval excludes 0 and the mean difference is `margin` or more.
+
+    Each is an arm, or {family: ...} or {arms: [...]}, whose mean within a seed is taken.
+    """
+    a, b = _side(evidence, worse), _side(evidence, better)
+    comparison = compare(a, b, evidence.metric)
+    return [_contrast(f"{b.label} is better than {a.label}", comparison, margin)]
+
+
+def did(
+    evidence: Evidence, *, larger: dict[str, str], smaller: dict[str, str], margin: float
+) -> list[Statement]:
+    """DID: what `arm` loses against `against` is more in `larger` than in `smaller`, each {arm: ..., against: ...}.
+
+    The two-sided 95 % interval of the difference of differences excludes 0, and its mean is `margin` or more.
+    """
+    a, b, c, d = (evidence.arm(pair[key]) for pair in (larger, smaller) for key in ("arm", "against"))
+    text = f"{a.label} loses more against {b.label} than {c.label} against {d.label}"
+    return [_contrast(text, interaction(a, b, c, d, evidence.metric), margin)]
+
+
+def trend(
+    evidence: Evidence, *, along: dict[str, Any], direction: str, margin: float, test: str = "page"
+) -> list[Statement]:
+    """TREND: the metric rises or falls along {arms: [...]} in that order, or along {family: ...} by x.
+
+    page: Page's L over arms ranked within each seed. kendall: Kendall's tau over one value an arm, its mean over seeds,
+    for four arms or more. A trend whose ends differ by less than `margin` is too small to matter.
+    """
+    arms = evidence.chosen(along)
+    if len(arms) < (3 if test == "page" else 4):
+        raise NotRun(f"a trend needs {3 if test == 'page' else 4} arms; the plan has {len(arms)}")
+    shared = sorted(set.intersection(*(set(arm.scores) for arm in arms)))
+    rows = [[arm.scores[seed] for arm in arms] for seed in shared]
+    up, down = (_p_trend([[sign * value for value in row] for row in rows], test) for sign in (1, -1))
+    rises = direction == "rises"
+    ends = compare(arms[-1], arms[0], evidence.metric)
+    return [
+        Statement(
+            f"{evidence.metric.name} {direction} from {arms[0].label} to {arms[-1].label} over {len(arms)} arms ({ends.text()})",
+            up if rises else down,
+            down if rises else up,
+            p_small=ends.p_within(margin),
+            decisive=ends,
+            comparisons=tuple(compare(arm, arms[0], evidence.metric) for arm in arms[1:]),
+        )
+    ]
+
+
+def lr_range(
+    evidence: Evidence, *, wider: str, narrower: str, measure: str, tolerance: float, half_decades: float = 1
+) -> list[Statement]:
+    """LRRANGE: in every tuning seed `wider` stands learning rates at least `half_decades` further than `narrower`.
+
+    measure: max_stable, the highest stable rate, or width of the stable range (lab/lr_range.py). Exact by regrouping the
+    seeds of both arms: 3 seeds an arm reach p = 1/20, 4 reach 1/70.
+    """
+    search = evidence.search
+    if search is None or not {wider, narrower} <= search["losses"].keys():
+        raise NotRun("needs a search of learning rates for both arms")
+    a, b = evidence.arm(wider), evidence.arm(narrower)
+    one, other = (
+        list(rates.measured(search, arm.name, measure, tolerance=tolerance).values()) for arm in (a, b)
+    )
+    further = min(x - y for x, y in zip(one, other, strict=True))
+    small = [
+        stats.p_shuffled([x + half_decades for x in high], low) for high, low in ((one, other), (other, one))
+    ]
+    shown = {"max_stable": "highest stable learning rate", "width": "width of the stable range"}[measure]
+    listed = " against ".join(", ".join(f"{value / 2:.2f}" for value in values) for values in (one, other))
+    return [
+        Statement(
+            f"the {shown} of {a.label} lies {half_decades:g} half decade{'s' * (half_decades != 1)} or more above that of "
+            f"{b.label} in every tuning seed (decades: {listed})",
+            stats.p_shuffled(one, other) if further >= half_decades else 1.0,
+            stats.p_shuffled(other, one),
+            p_small=max(small),
+            could_find=f"a range wider in every tuning seed (at {len(one)} an arm p = {stats.p_shuffled(range(1, len(one) + 1), [0] * len(one)):.3g} at best)",
         )
     ]
 
@@ -198,22 +207,68 @@ def below_line(evidence: Evidence, *, arm: str, line: str) -> list[Statement]:
                 f"{subject.label} below {line}: no such reference line for this corpus", 1.0, 1.0, known=False
             )
         ]
-    bpb = evidence.lines[line]
-    if subject.diverged:
-        return [Statement(f"{subject.label} is below {line} ({subject.label} diverged)", 1.0, 0.0)]
-    sample = list(subject.values.values())
+    bpb, sample = evidence.lines[line], list(subject.scores.values())
+    diverged = f"; {subject.label} diverged" if subject.diverged else ""
     return [
         Statement(
-            f"{subject.label} is below {line} ({stats.estimate(sample).mean:.3f} against {bpb:.3f} bits per byte)",
+            f"{subject.label} is below {line} ({stats.estimate(sample).mean:.3f} against {bpb:.3f} bits per byte{diverged})",
             stats.p_less(sample, bpb),
             stats.p_greater(sample, bpb),
+            decisive=Comparison(
+                arm, line, f"{subject.label} against {line}", evidence.metric, tuple(value / bpb - 1 for value in sample), (), True,
+            ),
         )
-    ]
+    ]  # fmt: skip
 
 
+def exact(evidence: Evidence, *, claim: str) -> list[Statement]:
+    """EXACT: every check that results/exact.jsonl has of a claim holds to its tolerance; computed, not sampled."""
+    lines = evidence.exact.get(claim, [])
+    if not lines:
+        raise NotRun(f"results/exact.jsonl has no check of {claim}; compute it first")
+    failed = [line["check"] for line in lines if not line["holds"]]
+    text = f"{len(lines) - len(failed)} of {len(lines)} exact checks of {claim} hold"
+    text += f" (not: {', '.join(failed)})" if failed else ""
+    return [Statement(text, float(bool(failed)), float(not failed), statistical=False)]
+
+
+def _contrast(text: str, comparison: Comparison, margin: float) -> Statement:
+    """The statement that a difference is positive: two-sided test against 0, the margin asked of the mean."""
+    mean = comparison.estimate.mean if comparison.ranked else 0.0
+    return Statement(
+        f"{text}, by {comparison.metric.amount(margin)} or more in the mean ({comparison.text()})",
+        min(1.0, 2 * comparison.p_above(0)) if mean >= margin else 1.0,
+        min(1.0, 2 * comparison.p_below(0)) if mean <= -margin else 1.0,
+        p_small=comparison.p_within(margin),
+        decisive=comparison,
+        comparisons=(comparison,),
+    )
+
+
+def _side(evidence: Evidence, named: Any) -> Arm:
+    """One arm, or the mean of several."""
+    if isinstance(named, str):
+        return evidence.arm(named)
+    arms = evidence.chosen(named)
+    label = named.get("family") or " and ".join(arm.label for arm in arms)
+    return pooled(arms, f"the mean of {label}")
+
+
+def _p_trend(rows: list[list[float]], test: str) -> float:
+    if test == "page":
+        return stats.p_trend(rows)
+    return stats.p_concordant([sum(column) / len(column) for column in zip(*rows, strict=True)])
+
+
+SEEDLESS = ("lr_range", "exact")  # judge no runs of the plan, and so at any number of its seeds
 PREDICATES: dict[str, Callable[..., list[Statement]]] = {
-    "basin": basin,
-    "non_inferior": non_inferior,
     "superior": superior,
+    "equivalent": equivalent,
+    "non_inferior": non_inferior,
+    "basin": basin,
+    "trend": trend,
+    "did": did,
+    "lr_range": lr_range,
     "below_line": below_line,
+    "exact": exact,
 }

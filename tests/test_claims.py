@@ -3,13 +3,14 @@
 import copy
 import json
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab import claims
-from lab.predicates import some
+from lab import claim_schema, claims
+from lab.comparison import some
 from tests.synthetic_sweep import BASIN, claim, record, sweep
 
 NOISE = (-0.001, 0.0, 0.001)
@@ -139,20 +140,39 @@ def test_a_claim_about_an_arm_outside_the_plan_is_not_run():
     assert found["outcome"] == "not run" and found["why"].startswith("the plan has no arm plain_x64")
 
 
-def test_a_diverged_arm_is_worst_and_named():
-    plan, records = sweep({"plain_x4": around(1.5), "plain_x64": [1.2, "diverged", 1.2]}, claims=[BETTER])
+def test_a_diverged_run_enters_as_the_loss_before_training_and_is_named():
+    plan, records = sweep({"plain_x4": around(1.5), "plain_x64": [1.6, "diverged", 1.6]}, claims=[BETTER])
+    records[4]["curves"]["train"][0][2] = 7.0  # nats a token, at 2.0 nats for 2.509 bits a byte
+    records[4]["curves"]["validation"][0][2:] = [2.0, 2.509]
     found = claims.verdict(plan, records)
-    assert found["claims"][0]["outcome"] == "reproduced"
-    assert "plain 64x diverged" in found["claims"][0]["why"]
+    arm = found["arms"][1]
+    assert arm["at_init"] == {"1": pytest.approx(7.0 * 2.509 / 2)} and arm["states"] == {
+        "diverged": 1,
+        "finished": 2,
+    }
+    assert arm["bpb"]["n"] == 3 and arm["bpb"]["mean"] == pytest.approx((1.6 + 1.6 + 8.7815) / 3)
+    # One of three seeds tells little: chance may have picked the arm.
+    assert found["claims"][0]["outcome"] == "inconclusive"
+    assert "plain 64x diverged for seed 1" in found["claims"][0]["why"]
+    assert found["claims"][0]["estimates"][0]["diverged"] == ["plain_x64"]
     assert any("plain 64x diverged for seed 1" in line for line in found["confounds"])
-    assert found["arms"][1]["states"] == {"diverged": 1, "finished": 2}
+
+
+def test_an_arm_that_always_diverges_is_worse():
+    assert judged({"plain_x4": around(1.5), "plain_x64": ["diverged"] * 3}, BETTER)["outcome"] == "reproduced"
+
+
+def test_a_diverged_run_without_a_first_loss_leaves_its_claims_open():
+    plan, records = sweep({"plain_x4": around(1.5), "plain_x64": [1.6, "diverged", 1.6]}, claims=[BETTER])
+    records[4]["curves"]["train"] = []
+    found = claims.verdict(plan, records)["claims"][0]
+    assert found["outcome"] == "inconclusive" and "lacks 1 of 3 planned seeds (1 diverged)" in found["why"]
 
 
 def test_two_diverged_arms_can_not_be_ranked():
-    assert (
-        judged({"plain_x4": ["diverged"] * 3, "plain_x64": [1.2, "diverged", 1.2]}, BETTER)["outcome"]
-        == "inconclusive"
-    )
+    found = judged({"plain_x4": ["diverged"] * 3, "plain_x64": [1.2, "diverged", 1.2]}, BETTER)
+    assert found["outcome"] == "inconclusive" and "both diverged for the same seed" in found["why"]
+    assert found["estimates"][0]["relative_percent"] is None
 
 
 @pytest.mark.parametrize("state", ["failed", "lost", "pruned", None])
@@ -315,7 +335,7 @@ def test_claims_of_an_ablation_file_are_checked_all_at_once():
         },
         {"id": "short"},
     ]
-    text = "\n".join(claims.problems(bad, arms=["plain_x4", "plain_x64"], families=["plain"]))
+    text = "\n".join(claim_schema.problems(bad, arms=["plain_x4", "plain_x64"], families=["plain"]))
     for part in (
         'Did you mean "non_inferior"?',
         "arm plain_65 is not in this file",
@@ -328,6 +348,25 @@ def test_claims_of_an_ablation_file_are_checked_all_at_once():
     ):
         assert part in text
     assert (
-        claims.problems([BASIN, DEFAULT, BETTER, WORKS], arms=["plain_x4", "plain_x64"], families=["plain"])
+        claim_schema.problems(
+            [BASIN, DEFAULT, BETTER, WORKS], arms=["plain_x4", "plain_x64"], families=["plain"]
+        )
         == []
     )
+
+
+PUBLISHED = sorted((Path(__file__).parents[1] / "results").glob("*/*/verdict.json"))
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.parent.name)
+def test_published_outcomes_rebuild_from_the_published_lines(path):
+    lines = (path.parent / "runs.jsonl").read_text().splitlines()
+    plan, records = json.loads((path.parent / "plan.json").read_text()), [json.loads(line) for line in lines]
+    published, rebuilt = json.loads(path.read_text()), claims.verdict(plan, records)
+    assert [c["id"] for c in rebuilt["claims"]] == [c["id"] for c in published["claims"]]
+    for new, old in zip(rebuilt["claims"], published["claims"], strict=True):
+        assert new["outcome"] == old["outcome"]
+        assert [part["answer"] for part in new["parts"]] == [part["answer"] for part in old["parts"]]
+        assert new["estimates"] == old["estimates"]
+    for new, old in zip(rebuilt["arms"], published["arms"], strict=True):
+        assert {key: new[key] for key in old} == old

@@ -13,7 +13,10 @@ TRAINING = (
     "progress", "worker", "listing", "arguments", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
-READING = ("stats", "evidence", "predicates", "confounds", "claims", "report", "publish", "cli")
+READING = (
+    "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "confounds", "claims", "simulation",
+    "report", "publish", "cli",
+)  # fmt: skip
 HEAVY = {
     "torch",
     "hydra",

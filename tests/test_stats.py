@@ -86,3 +86,69 @@ def test_percent_text():
         stats.Estimate(3, 0.0123, 0.01, -0.002, 0.0266).percent_text()
         == "+1.23 % (95 % interval -0.20 to +2.66 %)"
     )
+
+
+@pytest.mark.parametrize("n", [6, 8, 10])
+def test_sign_flips_equal_scipys_exact_permutation_test(n):
+    sample = np.random.default_rng(n).normal(0.5, 1, n)
+    theirs = scipy.stats.permutation_test(
+        (sample,), np.mean, permutation_type="samples", n_resamples=np.inf, alternative="greater"
+    )
+    assert stats.p_greater(sample.tolist(), 0.0) == pytest.approx(theirs.pvalue)
+
+
+def test_six_seeds_of_one_sign_can_reach_one_in_64_and_no_less():
+    assert stats.p_greater([0.5, 0.1, 0.2, 0.9, 0.3, 40.0], 0.0) == 1 / 64
+    assert stats.p_greater([0.1] * 6, 0.0) == 1 / 64 and stats.p_greater([0.1] * 6, 0.1) == 1.0
+
+
+def test_interval_of_ten_seeds_is_where_the_sign_flip_test_stops_rejecting():
+    sample = np.random.default_rng(1).exponential(size=10).tolist()
+    found, step = stats.estimate(sample), 1e-9
+    assert stats.p_greater(sample, found.low - step) <= 0.025 < stats.p_greater(sample, found.low + step)
+    assert stats.p_less(sample, found.high + step) <= 0.025 < stats.p_less(sample, found.high - step)
+
+
+def test_regrouping_equals_scipys_exact_permutation_test():
+    a, b = [4.0, 5.0, 3.5, 6.0], [3.0, 4.5, 2.0]
+    theirs = scipy.stats.permutation_test(
+        (a, b), lambda x, y: np.mean(x) - np.mean(y), n_resamples=np.inf, alternative="greater"
+    )
+    assert stats.p_shuffled(a, b) == pytest.approx(theirs.pvalue)
+    assert stats.p_shuffled([2, 3, 4], [1, 0, 1]) == 1 / 20
+
+
+def test_trends_that_never_break_by_counting_orders():
+    assert stats.p_trend([[1, 2, 3], [4, 5, 9], [1, 7, 8]]) == pytest.approx((1 / 6) ** 3)
+    assert stats.p_concordant([1.0, 2.0, 5.0, 9.0]) == pytest.approx(1 / 24)
+    assert stats.p_concordant([1.0, 1.0, 1.0, 1.0]) == 1.0
+
+
+def test_page_on_a_worked_example():
+    # The example of scipy's documentation: three ways of teaching rated by ten students, L = 133.5, p = 0.0018191.
+    table = [[3, 4, 3], [2, 2, 4], [3, 3, 5], [1, 3, 2], [2, 3, 2], [2, 4, 5], [1, 2, 4], [3, 4, 4], [2, 4, 5], [1, 3, 4]]  # fmt: skip
+    assert stats.p_trend(table) == pytest.approx(0.0018191, rel=1e-3)
+
+
+def test_holm_by_hand():
+    # Steps: 0.01 against 0.05 / 3, 0.03 against 0.05 / 2 is kept, and so is all that follows.
+    assert stats.holm([0.03, 0.01, 0.04]) == pytest.approx([0.025, 0.05 / 3, 0.025])
+    assert stats.holm([0.04, 0.01, 0.02]) == pytest.approx([0.05, 0.05 / 3, 0.025])
+
+
+def test_looks_share_the_level():
+    for looks in ([3], [4, 8], [3, 6, 9]):
+        levels = stats.look_levels(looks)
+        assert sum(levels) == pytest.approx(0.05) and levels == sorted(levels) and min(levels) > 0
+
+
+def test_no_effect_can_be_found_where_flips_do_not_reach_the_level():
+    assert stats.detectable_effect(sd=1.0, n=6, alpha=0.03) == math.inf  # 2 / 64 is 0.031
+    assert stats.detectable_effect(sd=1.0, n=6, alpha=0.032) < math.inf
+    assert stats.detectable_effect(sd=1.0, n=1) == math.inf
+
+
+def test_a_negative_unit_swaps_the_ends_of_an_interval():
+    turned = stats.estimate([1.0, 2.0, 4.0]).times(-2)
+    assert turned.mean == pytest.approx(-14 / 3)
+    assert turned.low < turned.mean < turned.high and turned.sd > 0

@@ -16,15 +16,21 @@ from lab.claims import verdict
 from lab.runs import dumps, write_atomic
 
 
-def write(plan: dict[str, Any], records: Sequence[dict[str, Any]], folder: Path) -> Path:
-    """Write the report of `plan` into `folder` and return the path of report.html.
+def write(
+    plan: dict[str, Any],
+    records: Sequence[dict[str, Any]],
+    folder: Path,
+    *,
+    exact: Sequence[dict[str, Any]] = (),
+) -> Path:
+    """Write the report of `plan` into `folder` and return the path of report.html. exact: lines of results/exact.jsonl.
 
     The same plan and records give the same verdict.json, REPORT.md and report.html to the byte.
     """
     from lab.report import canvas, figures, html, markdown
     from lab.report.page import page
 
-    found = verdict(plan, records)
+    found = verdict(plan, records, exact=exact)
     drawn = figures.draw(plan, records)
     content = page(plan, records, found, list(drawn))
     pictures = {}

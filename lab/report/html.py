@@ -14,7 +14,7 @@ from typing import Any
 FOLDER = Path(__file__).parent
 
 
-def render(content: dict[str, Any], pictures: dict[str, bytes]) -> str:
+def render(content: dict[str, Any], pictures: dict[str, bytes], *, template: str = "template.html") -> str:
     """The page of `content` (lab/report/page.py) with `pictures`, SVG documents by figure name."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -23,7 +23,7 @@ def render(content: dict[str, Any], pictures: dict[str, bytes]) -> str:
         loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     assets = {name: (FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "report.js")}
-    return environment.get_template("template.html").render(
+    return environment.get_template(template).render(
         page=content,
         pictures={
             name: f"data:image/svg+xml;base64,{_base64(picture)}" for name, picture in pictures.items()

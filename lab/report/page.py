@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.evidence import Arm, Evidence, gather
-from lab.stats import Estimate
+from lab.stats import ALPHA, Estimate, in_percent
 
 CAPTIONS = {
     "final": (
@@ -19,7 +19,7 @@ CAPTIONS = {
         "Top: final bits per byte, mean over seeds and the single seeds, against the value that results from "
         "matching; broken grey lines are references, the entropy of the corpus among them where it is known and one for "
         "all arms (over each story from its start, as far as a row reaches). Bottom: relative difference to the baseline "
-        "arm, paired by seed, with its 95 % t interval. Lines join arms of one family and carry no fit.",
+        "arm, paired by seed, with its 95 % interval. Lines join arms of one family and carry no fit. Diverged runs are in the table, not here.",
     ),
     "curves": (
         "Loss curves",
@@ -43,10 +43,10 @@ READING = (
     "Seeds are paired: in arms of one vocabulary and one context length a seed means the same data in the same order. Another "
     "vocabulary or context length cuts the same documents into other rows, and the same seed puts those in an order of "
     "their own. Differences are taken within a seed first, so what a seed does to all arms alike cancels.",
-    "Reproduced and contradicted are each wrong in at most 5 % of experiments. A better-than claim is tested against no "
-    "difference, and its margin applies to the mean alone. Too small to matter: the 90 % interval lies "
-    "inside the margin fixed beforehand. Inconclusive: these seeds can't tell, and the smallest effect they would find "
-    "in four of five experiments is given.",
+    "Reproduced, contradicted and too small to matter are each wrong, for any claim of a family, in at most 5 % of experiments. A "
+    "better-than claim is tested against no difference, and its margin applies to the mean alone. Too small to matter: the difference "
+    "is shown to lie inside the margin fixed beforehand. Inconclusive: these seeds can't tell, and the smallest effect they would "
+    "find in four of five experiments is given. A diverged run enters as its loss before training.",
     "A spike is a step whose gradient norm or loss lies k standard deviations above the mean of the steps before it; the score "
     "is the share of such steps.",
 )
@@ -100,9 +100,13 @@ def _details(claim: dict[str, Any]) -> list[str]:
         for part in claim["parts"]
         if part["statement"] not in claim["why"]
     ]
-    if claim["detectable_percent"] is not None:
+    if claim["detectable"] is not None:
+        lines.append(f"what {claim['seeds']} seeds find in four of five experiments: {claim['detectable']}")
+    if claim["levels"] and claim["levels"]["true"] < ALPHA:
+        looks = claim["looks"]
+        look = f", at the look at {claim['seeds']} of {looks[-1]} seeds" if len(looks) > 1 else ""
         lines.append(
-            f"these {claim['seeds']} seeds would find a difference of {claim['detectable_percent']:.1f} % in four of five experiments"
+            f"judged at {in_percent(claim['levels']['true'])}, its share of the {in_percent(ALPHA)} of its family{look}"
         )
     return lines
 
@@ -121,7 +125,7 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
         cells: list[tuple[str, float | None]] = [
             (entry["label"] + (" (baseline)" if entry["baseline"] else ""), None),
             ("" if entry["x"] is None else f"{entry['x']:.2f}", entry["x"]),
-            (_level(level), level["mean"] if level else None),
+            (_level(level, judged), level["mean"] if level else None),
             (gap, difference["mean"] if difference else None),
             (", ".join(f"{count} {state}" for state, count in judged["states"].items()), None),
             (f"{100 * entry['mismatch']:+.2f} %", entry["mismatch"]),
@@ -136,11 +140,16 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
     return Table(header, rows, sort)
 
 
-def _level(level: dict[str, Any] | None) -> str:
-    """Mean and standard deviation over seeds."""
+def _level(level: dict[str, Any] | None, judged: dict[str, Any]) -> str:
+    """Mean and standard deviation over seeds, diverged runs with their loss before training."""
     if level is None:
         return "no finished run"
-    return f"{level['mean']:.4f}" + (f" (sd {level['sd']:.4f})" if level["sd"] is not None else " (one seed)")
+    diverged = f", {len(judged['at_init'])} of {level['n']} at its first loss" if judged["at_init"] else ""
+    return (
+        f"{level['mean']:.4f}"
+        + (f" (sd {level['sd']:.4f})" if level["sd"] is not None else " (one seed)")
+        + diverged
+    )
 
 
 def _spike_score(arm: Arm, key: str) -> float | None:

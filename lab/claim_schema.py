@@ -1,0 +1,153 @@
+"""Is a claim of an ablation file well formed, and which arms does it speak of?
+
+    id, statement, source, prediction      words
+    metric                                 a name of lab/metric.py
+    needs                                  arms that must be there besides those of the predicate
+    predicate                              {name: {...}} of lab/predicates.py, or {all: [{name: {...}}, ...]}
+    family                                 optional: claims of one family share the 5 % (Holm); else all of the file do
+
+A margin is a number, a fraction where the metric is relative, or {seed_sds: 2}: that many standard deviations of the
+baseline over seeds, as `lab noise` measured them before.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from lab.config import closest
+from lab.lr_range import MEASURES
+from lab.metric import EXACT_NAMES, PATTERNS, Metric, metric
+from lab.predicates import DIRECTIONS, PREDICATES, TRENDS
+
+CLAIM_KEYS = ("id", "statement", "source", "prediction", "metric", "needs", "predicate")
+OPTIONAL_KEYS = ("family",)
+ARM_KEYS = ("arm", "better", "worse", "wider", "narrower", "against", "arms")
+GROUPS = {"against": ("arm", "family"), "among": ("arms", "family"), "along": ("arms", "family")}
+CHOICES = {"direction": DIRECTIONS, "measure": MEASURES[:2], "test": TRENDS}
+
+
+def problems(claims: Sequence[dict[str, Any]], *, arms: Sequence[str], families: Sequence[str]) -> list[str]:
+    """Everything wrong with the claims of an ablation file that has these arms and families; empty when all is well."""
+    found = []
+    for number, claim in enumerate(claims):
+        where, known = f"claims[{number}]", (*CLAIM_KEYS, *OPTIONAL_KEYS)
+        found += [f"{where}.{key}: must be given." for key in CLAIM_KEYS if key not in claim]
+        found += [f"{where}.{key}: unknown key.{closest(key, known)}" for key in claim if key not in known]
+        if not set(CLAIM_KEYS) <= claim.keys() <= set(known):
+            continue
+        found += [
+            f"{where}.needs = {name}: no such arm.{closest(name, arms)}"
+            for name in claim["needs"]
+            if name not in arms
+        ]
+        judged = metric(claim["metric"])
+        if judged is None:
+            names = (*EXACT_NAMES, *PATTERNS)
+            found.append(
+                f"{where}.metric = {claim['metric']}: unknown.{closest(claim['metric'], names)} Known: {', '.join(names)}."
+            )
+            continue
+        for name, parameters in parts(claim["predicate"]):
+            found += [
+                f"{where}.predicate.{name}{problem}"
+                for problem in _predicate_problems(name, parameters, judged, arms=arms, families=families)
+            ]
+    ids = [claim["id"] for claim in claims if "id" in claim]
+    return found + [
+        f"claims: the id {name} stands twice." for name in sorted(set(ids)) if ids.count(name) > 1
+    ]
+
+
+def look_problems(looks: Sequence[int], *, seeds: int) -> list[str]:
+    """Everything wrong with the looks of an ablation file; none where it looks once, at all its seeds."""
+    if not looks:
+        return []
+    found = []
+    if list(looks) != sorted(set(looks)) or looks[0] < 2:
+        found.append(f"looks = {list(looks)}: must rise and start at 2 seeds or more. Write [4, 8].")
+    if looks[-1] != seeds:
+        found.append(f"looks = {list(looks)}: the last must be seeds = {seeds}.")
+    return found
+
+
+def parts(predicate: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """A predicate as (name, parameters) pairs that must all hold."""
+    listed = predicate["all"] if "all" in predicate else [predicate]
+    return [pair for part in listed for pair in part.items()]
+
+
+def arms_of(parameters: dict[str, Any]) -> set[str]:
+    """The arms that a predicate's parameters name."""
+    found: set[str] = set()
+    for key, value in parameters.items():
+        if isinstance(value, dict):
+            found |= arms_of(value)
+        elif key in ARM_KEYS:
+            found |= {value} if isinstance(value, str) else set(value)
+    return found
+
+
+def families_of(parameters: dict[str, Any]) -> set[str]:
+    """The families of arms that a predicate's parameters name."""
+    found = {parameters["family"]} if "family" in parameters else set()
+    return found.union(*(families_of(value) for value in parameters.values() if isinstance(value, dict)))
+
+
+def _predicate_problems(
+    name: str, parameters: dict[str, Any], judged: Metric, *, arms: Sequence[str], families: Sequence[str]
+) -> list[str]:
+    """Everything wrong with one predicate of a claim."""
+    if name not in PREDICATES:
+        return [f": unknown predicate.{closest(name, PREDICATES)} Known: all, {', '.join(PREDICATES)}."]
+    signature = list(inspect.signature(PREDICATES[name]).parameters.values())[1:]
+    wanted = sorted(p.name for p in signature if p.default is p.empty)
+    optional = sorted(p.name for p in signature if p.default is not p.empty)
+    if not set(wanted) <= parameters.keys() <= {*wanted, *optional}:
+        more = f" and may take {optional}" if optional else ""
+        return [f": has the keys {sorted(parameters)}. It takes exactly {wanted}{more}."]
+    found = []
+    if "margin" in wanted:
+        found += _margin_problems(parameters["margin"], judged)
+    if "inside" in wanted and not (
+        len(parameters["inside"]) == 2 and parameters["inside"][0] <= parameters["inside"][1]
+    ):
+        found.append(f".inside = {parameters['inside']}: must be [lowest x, highest x].")
+    for key, keys in GROUPS.items():
+        if key in wanted and (
+            not isinstance(parameters[key], dict)
+            or len(parameters[key]) != 1
+            or not parameters[key].keys() <= set(keys)
+        ):
+            shape = "[NAME, ...]" if "arms" in keys else "NAME"
+            found.append(f".{key} = {parameters[key]}: must be {{{keys[0]}: {shape}}} or {{family: NAME}}.")
+    for key in ("larger", "smaller"):
+        if key in wanted and set(parameters[key]) != {"arm", "against"}:
+            found.append(f".{key} = {parameters[key]}: must be {{arm: NAME, against: NAME}}.")
+    for key, choices in CHOICES.items():
+        if key in parameters and parameters[key] not in choices:
+            found.append(f".{key} = {parameters[key]}: unknown. Known: {', '.join(choices)}.")
+    if name == "below_line" and judged.name != "val/bpb":
+        found.append(": reference lines are in bits per byte. Set metric: val/bpb.")
+    for kind, named, known in (
+        ("arm", arms_of(parameters), arms),
+        ("family", families_of(parameters), families),
+    ):
+        found += [
+            f": {kind} {word} is not in this file.{closest(word, known)}"
+            for word in sorted(named - set(known))
+        ]
+    return found
+
+
+def _margin_problems(margin: Any, judged: Metric) -> list[str]:
+    if isinstance(margin, dict):
+        sds = margin.get("seed_sds")
+        good = set(margin) == {"seed_sds"} and isinstance(sds, int | float) and sds > 0
+        return [] if good else [f".margin = {margin}: must be a number or {{seed_sds: 2}}."]
+    if not isinstance(margin, int | float) or not 0 < margin < (1 if judged.relative else float("inf")):
+        if judged.relative:
+            return [f".margin = {margin}: must be a fraction between 0 and 1. Write 0.025 for 2.5 %."]
+        return [f".margin = {margin}: must be above 0, in the unit of {judged.name}."]
+    return []

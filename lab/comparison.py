@@ -1,0 +1,145 @@
+"""By how much is one arm worse than another, seed by seed, and what does a test make of it?
+
+A comparison is one number a seed, positive where the first arm is worse, whichever way the metric goes. Statements are
+what predicates make of comparisons (lab/predicates.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lab import stats
+from lab.evidence import Arm
+from lab.metric import Metric
+from lab.stats import Estimate
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One arm against another over the seeds that both have; `sample` is by rising seed.
+
+    `diverged` has the arms with diverged runs, which enter as before training. Where that leaves nothing to tell which
+    side is worse, as where both diverged for one seed, `ranked` is False, no test is made and every p value is 1.
+    """
+
+    arm: str
+    against: str
+    label: str
+    metric: Metric
+    sample: tuple[float, ...]
+    diverged: tuple[Arm, ...]
+    ranked: bool
+
+    @property
+    def estimate(self) -> Estimate:
+        return stats.estimate(self.sample)
+
+    @property
+    def mean(self) -> float:
+        return math.fsum(self.sample) / len(self.sample)
+
+    def p_above(self, margin: float) -> float:
+        """p value for: `a` is worse than `b` by more than `margin`."""
+        return stats.p_greater(self.sample, margin) if self.ranked else 1.0
+
+    def p_below(self, margin: float) -> float:
+        """p value for: `a` is worse than `b` by less than `margin`, or better."""
+        return stats.p_less(self.sample, margin) if self.ranked else 1.0
+
+    def p_within(self, margin: float) -> float:
+        """p value for: the difference is smaller than `margin` either way."""
+        return stats.p_equivalent(self.sample, margin) if self.ranked else 1.0
+
+    def p_outside(self, margin: float) -> float:
+        """p value for: the difference is larger than `margin` one way or the other."""
+        return min(1.0, 2 * min(self.p_above(margin), self.p_below(-margin)))
+
+    def detectable(self, alpha: float, *, n: int | None = None) -> float:
+        """Difference found with probability 0.8 at this spread, by `n` seeds or as many as there are; inf where none is."""
+        if not self.ranked or (sd := self.estimate.sd) is None:
+            return math.inf
+        return stats.detectable_effect(sd=sd, n=n or len(self.sample), alpha=alpha)
+
+    def text(self) -> str:
+        if not self.ranked:
+            return (
+                f"{self.label}: both diverged for the same seed"
+                if self.sample
+                else f"{self.label}: no shared seed"
+            )
+        notes = [f"{arm.label} diverged for {seeds(arm.diverged)}" for arm in self.diverged]
+        entered = f"; {' and '.join(notes)}, entered as before training" if notes else ""
+        return f"{self.label}: {self.metric.text(self.estimate)}{entered}"
+
+    def json(self) -> dict[str, object]:
+        """A relative difference in percent, another in the unit of the metric; null where no test was made."""
+        shown = self.metric.shown(self.estimate).json() if self.ranked else None
+        relative = self.metric.relative
+        return {
+            "arm": self.arm,
+            "against": self.against,
+            "relative_percent": shown if relative else None,
+            **({} if relative else {"difference": shown, "unit": self.metric.unit}),
+            "diverged": [arm.name for arm in self.diverged],
+        }
+
+
+def compare(a: Arm, b: Arm, metric: Metric) -> Comparison:
+    """By how much `a` is worse than `b`, seed by seed."""
+    one, other = a.scores, b.scores
+    shared = sorted(one.keys() & other.keys())
+    sample = tuple(metric.worse_by(one[seed], other[seed]) for seed in shared)
+    diverged = tuple(arm for arm in (a, b) if arm.diverged)
+    ranked = bool(shared) and not a.diverged & b.diverged
+    return Comparison(a.name, b.name, f"{a.label} against {b.label}", metric, sample, diverged, ranked)
+
+
+def interaction(a: Arm, b: Arm, c: Arm, d: Arm, metric: Metric) -> Comparison:
+    """By how much more `a` is worse than `b` than `c` is than `d`: a difference of differences."""
+    first, second = compare(a, b, metric), compare(c, d, metric)
+    label = f"({first.label}) against ({second.label})"
+    ranked = bool(first.sample and second.sample) and not (a.diverged | d.diverged) & (
+        b.diverged | c.diverged
+    )
+    sample = tuple(x - y for x, y in zip(first.sample, second.sample, strict=True)) if ranked else ()
+    diverged = tuple(arm for arm in (a, b, c, d) if arm.diverged)
+    names = f"{a.name} - {b.name}", f"{c.name} - {d.name}"
+    return Comparison(*names, label, metric, sample, diverged, ranked)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One part of a claim. `known` is False where the plan lacks what it needs and the other parts decide.
+
+    `p_small` is None where the statement has no margin to be small by; `decisive` is the comparison whose spread says what could have been found, `comparisons` those to be shown;
+    `could_find` says the same in words where no comparison does; `statistical` is False for what can't be wrong by chance.
+    """
+
+    text: str
+    p_true: float
+    p_false: float
+    p_small: float | None = None
+    known: bool = True
+    decisive: Comparison | None = None
+    comparisons: tuple[Comparison, ...] = field(default=())
+    statistical: bool = True
+    could_find: str = ""
+
+
+def every(p_values: Iterable[float]) -> float:
+    """p value of "all of these are true"."""
+    return max(p_values)
+
+
+def some(p_values: Iterable[float]) -> float:
+    """p value of "at least one of these is true", corrected for the number of chances."""
+    listed = list(p_values)
+    return min(1.0, len(listed) * min(listed))
+
+
+def seeds(numbers: Iterable[int]) -> str:
+    """`seed 1` or `seeds 1, 2`."""
+    listed = sorted(numbers)
+    return ("seed " if len(listed) == 1 else "seeds ") + ", ".join(map(str, listed))

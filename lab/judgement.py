@@ -1,0 +1,212 @@
+"""What do the looks at the evidence decide on each claim, and at which level?
+
+The 5 % are those of a whole family of claims and of all looks together. Within a look Holm's levels, separately for what
+is wrongly called reproduced, contradicted or too small; over looks lab.stats.look_levels. A claim keeps the outcome of
+the first look that decided it. A claim without `family` belongs with all others of its file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lab import noise, stats
+from lab.claim_schema import arms_of, families_of, parts
+from lab.comparison import Statement, every, some
+from lab.evidence import Arm, Evidence
+from lab.metric import SEARCHED
+from lab.predicates import PREDICATES, SEEDLESS, NotRun
+from lab.stats import ALPHA
+
+REPRODUCED, CONTRADICTED, SMALL = "reproduced", "contradicted", "too small to matter"
+INCONCLUSIVE, NOT_RUN = "inconclusive", "not run"
+Levels = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """What the evidence has to say on a claim; without statements, the outcome is given with its reason."""
+
+    statements: tuple[Statement, ...] = ()
+    outcome: str = ""
+    why: str = ""
+    could_find: tuple[Statement, ...] = ()  # of the seeds at hand, where planned ones are missing
+
+    @property
+    def known(self) -> list[Statement]:
+        return [statement for statement in self.statements if statement.known]
+
+    @property
+    def p_values(self) -> Levels:
+        """For: all statements are true, some is false, some difference is too small to matter."""
+        small = [statement.p_small for statement in self.known if statement.p_small is not None]
+        return (
+            every(statement.p_true for statement in self.known),
+            some(statement.p_false for statement in self.known),
+            some(small or [1.0]),
+        )
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim's outcome, by which look and at which levels (of true, false, small) it was reached."""
+
+    hearing: Hearing
+    outcome: str
+    levels: Levels
+    seeds: int
+    looks: tuple[int, ...] = ()  # those of the ablation; none for a claim that rests on no seeds of its runs
+
+
+def judge(
+    claims: Sequence[dict[str, Any]], evidence: dict[str, Evidence], looks: Sequence[int]
+) -> list[Judgement]:
+    """An outcome for each claim from the evidence by metric, looked at after so many seeds.
+
+    Looks at more seeds than there are have not come yet. A family that rests on no seeds of the plan at all, as a search
+    of learning rates does, is judged once; in another such a claim shares the levels of the looks with the rest.
+    """
+    found: dict[int, Judgement] = {}
+    seedless = [_seedless(claim) for claim in claims]
+    waiting = {claim.get("family") for claim, alone in zip(claims, seedless, strict=True) if not alone}
+    once = {i for i, c in enumerate(claims) if seedless[i] and (_exact(c) or c.get("family") not in waiting)}
+    hearings = {i: hear(claims[i], evidence[claims[i]["metric"]]) for i in sorted(once)}
+    for i, (outcome, levels) in _outcomes(claims, hearings, ALPHA).items():
+        found[i] = Judgement(hearings[i], outcome, levels, _tuning_seeds(evidence, claims[i]))
+
+    rest = [i for i in range(len(claims)) if i not in once]
+    planned = min((len(evidence[claims[i]["metric"]].seeds) for i in rest if not seedless[i]), default=0)
+    for look, alpha in zip(looks, stats.look_levels(looks), strict=True):
+        if look > planned:
+            break
+        hearings = {}
+        for i in rest:
+            of = evidence[claims[i]["metric"]]
+            hearings[i] = hear(claims[i], of if seedless[i] else of.only(of.seeds[:look]))
+        for i, (outcome, levels) in _outcomes(claims, hearings, alpha).items():
+            if i not in found or found[i].outcome in (INCONCLUSIVE, NOT_RUN):
+                seeds = _tuning_seeds(evidence, claims[i]) if seedless[i] else look
+                found[i] = Judgement(hearings[i], outcome, levels, seeds, tuple(looks))
+    for i in (i for i in rest if i not in found):
+        seeds = len(evidence[claims[i]["metric"]].seeds)
+        why = f"the first look is at {looks[0]} seeds; the plan has {seeds}"
+        hearing = Hearing(outcome=INCONCLUSIVE, why=why)
+        found[i] = Judgement(hearing, INCONCLUSIVE, (0.0, 0.0, 0.0), seeds, tuple(looks))
+    return [found[i] for i in range(len(claims))]
+
+
+def hear(claim: dict[str, Any], evidence: Evidence) -> Hearing:
+    """The statements of a claim's predicate, or why none can be made."""
+    try:
+        arms = _arms(claim, evidence)
+        incomplete = [arm for arm in arms if arm.missing]
+        if incomplete:
+            why = "; ".join(_incomplete(arm) for arm in incomplete)
+            shared = [s for s in evidence.seeds if all(s in arm.scores for arm in arms)]
+            could_find = _statements(claim, evidence.only(shared)) if len(shared) > 1 else ()
+            return Hearing(outcome=INCONCLUSIVE, why=why, could_find=could_find)
+        if arms and len(evidence.seeds) == 1 and not _speaks_for_one_seed(claim):
+            return Hearing(outcome=INCONCLUSIVE, why="single run per arm: no interval, so no verdict")
+        return Hearing(_statements(claim, evidence))
+    except NotRun as reason:
+        return Hearing(outcome=NOT_RUN, why=str(reason))
+
+
+def outcome_of(hearing: Hearing, levels: Levels) -> str:
+    """The outcome of a claim whose statements must all be true; statements the plan can't speak to are left out."""
+    if not hearing.statements:
+        return hearing.outcome
+    if not hearing.known:
+        return NOT_RUN
+    for outcome, p_value, level in zip(
+        (REPRODUCED, CONTRADICTED, SMALL), hearing.p_values, levels, strict=True
+    ):
+        if p_value <= level:
+            return outcome
+    return INCONCLUSIVE
+
+
+def _outcomes(
+    claims: Sequence[dict[str, Any]], hearings: dict[int, Hearing], alpha: float
+) -> dict[int, tuple[str, Levels]]:
+    """Outcome and levels of each claim heard at one look; claims of a family share alpha."""
+    families: dict[str, list[int]] = {}
+    for i, hearing in hearings.items():
+        if any(statement.statistical for statement in hearing.known):
+            families.setdefault(claims[i].get("family", ""), []).append(i)
+    levels = dict.fromkeys(hearings, (alpha,) * 3)
+    for members in families.values():
+        held = zip(*(hearings[i].p_values for i in members), strict=True)
+        shares = zip(*(stats.holm(p_values, alpha) for p_values in held), strict=True)
+        levels |= dict(zip(members, shares, strict=True))
+    return {i: (outcome_of(hearing, levels[i]), levels[i]) for i, hearing in hearings.items()}
+
+
+def _statements(claim: dict[str, Any], evidence: Evidence) -> tuple[Statement, ...]:
+    return tuple(
+        statement
+        for name, parameters in parts(claim["predicate"])
+        for statement in PREDICATES[name](evidence, **_with_margin(parameters, evidence))
+    )
+
+
+def _with_margin(parameters: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
+    """The parameters with a margin in numbers. Raises NotRun where it refers to a noise that was not measured."""
+    margin = margin_of(parameters, evidence)
+    if "margin" in parameters and margin is None:
+        raise NotRun(
+            f"its margin refers to the baseline's noise in {evidence.metric.name}; run lab noise first"
+        )
+    return parameters | ({"margin": margin} if "margin" in parameters else {})
+
+
+def margin_of(parameters: dict[str, Any], evidence: Evidence) -> float | None:
+    """The margin of a predicate in the unit of the metric; None where it has none or it is not known."""
+    margin = parameters.get("margin")
+    if not isinstance(margin, dict):
+        return margin
+    sd = noise.seed_sd(evidence.noise, evidence.metric)
+    return None if sd is None else float(margin["seed_sds"] * sd)
+
+
+def _seedless(claim: dict[str, Any]) -> bool:
+    """Whether the claim rests on no seed that a look could add."""
+    return claim["metric"].startswith(SEARCHED) or all(
+        name in SEEDLESS for name, _ in parts(claim["predicate"])
+    )
+
+
+def _exact(claim: dict[str, Any]) -> bool:
+    return all(name == "exact" for name, _ in parts(claim["predicate"]))
+
+
+def _tuning_seeds(evidence: dict[str, Evidence], claim: dict[str, Any]) -> int:
+    return len((evidence[claim["metric"]].search or {"seeds": []})["seeds"])
+
+
+def _speaks_for_one_seed(claim: dict[str, Any]) -> bool:
+    return all(parameters.get("test") == "kendall" for _, parameters in parts(claim["predicate"]))
+
+
+def _arms(claim: dict[str, Any], evidence: Evidence) -> list[Arm]:
+    """The arms whose runs a claim rests on. Raises NotRun where the plan lacks an arm or none of them has a result."""
+    wanted, run = set(claim["needs"]), set(claim["needs"])
+    for name, parameters in parts(claim["predicate"]):
+        named = arms_of(parameters)
+        named |= {arm.name for family in families_of(parameters) for arm in evidence.family(family)}
+        wanted |= named
+        run |= set() if name in SEEDLESS else named
+    absent = sorted(wanted - {arm.name for arm in evidence.arms})
+    if absent:
+        raise NotRun(f"the plan has no arm {', '.join(absent)}; optional arms join by --with NAME")
+    arms = [evidence.arm(name) for name in sorted(run)]
+    if arms and not any(arm.values or arm.diverged for arm in arms):
+        raise NotRun("none of its runs has a result yet")
+    return arms
+
+
+def _incomplete(arm: Arm) -> str:
+    states = list(arm.missing.values())
+    counts = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
+    return f"{arm.label} lacks {len(states)} of {len(arm.states)} planned seeds ({counts})"

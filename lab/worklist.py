@@ -1,0 +1,112 @@
+"""What is still to be run for the ledger, and in which order? The cheapest first, published lines counted as done.
+
+A piece of work is one command: `lab verify-exact`, `lab measure CLAIM` or `lab sweep NAME`. A sweep serves all the claims of
+its ablation and continues where it stopped; what it still lacks is estimated from the runs that have not ended here and
+the pace of the published ones. Running goes through the commands themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.ledger import DECIDED, INCONCLUSIVE, ROOT, Row, flops, seconds_per_flop, tested
+from lab.runs import END_STATES, RunStore
+
+VERIFY_MINUTES, MEASURE_MINUTES = 1.0, 1.0  # before either has run here
+
+
+@dataclass(frozen=True)
+class Work:
+    """One command of `lab`, the claims it speaks to, and about how many core-minutes it takes."""
+
+    command: tuple[str, ...]
+    claims: tuple[str, ...]
+    minutes: float
+
+
+def open_work(rows: Sequence[Row], results: Path, *, root: Path = ROOT) -> list[Work]:
+    """Everything that could still be run, cheapest first."""
+    work = []
+    missing = [row["id"] for row in rows if row["kind"] == "exact" and not row["evidence"]]
+    if missing:
+        work.append(Work(("verify-exact",), tuple(missing), VERIFY_MINUTES))
+    for row in rows:
+        kinds = {item["kind"] for item in row["evidence"]}
+        if row["kind"] in ("init", "cost") and row["kind"] not in kinds:
+            work.append(Work(("measure", row["id"]), (row["id"],), MEASURE_MINUTES))
+    work += _sweeps(rows, results, root)
+    return sorted(work, key=lambda item: (item.minutes, item.command))
+
+
+def _sweeps(rows: Sequence[Row], results: Path, root: Path) -> list[Work]:
+    """Sweeps of ablations with a claim that neither a published nor a local verdict answers."""
+    answered = {item["claim"] for row in rows for item in row["evidence"] if _answers(item["outcome"])}
+    pace = seconds_per_flop(results)
+    minutes_a_run = flops("nano", root) * pace / 60 if pace else 1.0
+    by_ablation: dict[str, list[str]] = {}
+    for claim, test in tested(root).items():
+        by_ablation.setdefault(test["ablation"], []).append(claim)
+    work = []
+    for name, claims in by_ablation.items():
+        local, ended = _local(results, name)
+        wanted = [claim for claim in claims if claim not in answered | local]
+        if not wanted:
+            continue
+        extra = sorted({arm for claim in wanted for arm in tested(root)[claim]["needs"]})
+        runs = max(tested(root)[claim]["runs"] for claim in wanted) - ended
+        command = ("sweep", name, *(part for arm in extra for part in ("--with", arm)))
+        work.append(Work(command, tuple(wanted), round(max(runs, 1) * minutes_a_run, 2)))
+    return work
+
+
+def _answers(outcome: str) -> bool:
+    return outcome in (*DECIDED, INCONCLUSIVE)
+
+
+def _local(results: Path, name: str) -> tuple[set[str], int]:
+    """Claims of an ablation that a sweep on this machine has answered, and how many of its runs have ended here."""
+    store, answered, ended = RunStore(results / "runs"), set(), 0
+    for path in (results / "sweeps" / name).glob("*/plan.json"):
+        plan: dict[str, Any] = json.loads(path.read_text())
+        runs = {run_id for arm in plan["arms"] for run_id in arm["runs"].values()}
+        done = sum(store.state(run_id) in END_STATES for run_id in runs)
+        ended = max(ended, done)
+        verdict = path.parent / "verdict.json"
+        if done == len(runs) and verdict.exists():
+            claims = json.loads(verdict.read_text())["claims"]
+            answered |= {claim["id"] for claim in claims if _answers(claim["outcome"])}
+    return answered, ended
+
+
+def run(work: Sequence[Work], *, budget: float) -> int:
+    """Run what fits into `budget` core-minutes, cheapest first; the exit status of the first command that fails, else 0."""
+    left = budget
+    for number, item in enumerate(work):
+        if item.minutes > left:
+            print(
+                f"stopped: {len(work) - number} left, the next needs about {item.minutes:.1f} of {max(left, 0):.1f} core-minutes"
+            )
+            return 0
+        print(
+            f"lab {' '.join(item.command)}: about {item.minutes:.1f} of {left:.1f} core-minutes", flush=True
+        )
+        before = _children()
+        status = subprocess.run([sys.executable, "-m", "lab.cli", *item.command]).returncode
+        left -= (_children() - before) / 60
+        if status:
+            return status
+    print(f"nothing left to run; {left:.1f} core-minutes unspent")
+    return 0
+
+
+def _children() -> float:
+    """CPU seconds of all ended child processes."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -1,0 +1,258 @@
+"""Computed claims: every check holds, the helpers agree with closed forms known elsewhere, and broken code is caught."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import pytest
+import scipy.stats
+import torch
+
+from lab.config import ConfigError
+from lab.exact import attention, inference, measure, norms, parallelism, speculation, survey, timing, verify
+from lab.exact.check import equal, same
+from lab.runs import dumps
+
+RECORD = Path(__file__).parents[1] / "results" / "exact.jsonl"
+SLOW = ("spec-greedy-lossless", "spec-sampling-lossless")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def records():
+    return verify.verify()
+
+
+def test_every_check_holds(records):
+    assert [r for r in records if not r["holds"]] == []
+    assert len({r["claim"] for r in records}) >= 34
+    assert all(
+        set(r) == {"claim", "check", "expected", "measured", "holds", "note", "notes"} for r in records
+    )
+
+
+def test_the_committed_record_is_what_the_code_computes(records):
+    """Run `lab verify-exact` and commit results/exact.jsonl where this fails."""
+    committed = [json.loads(line) for line in RECORD.read_text().splitlines()]
+    kept = (
+        "claim",
+        "check",
+        "expected",
+        "holds",
+        "notes",
+    )  # numbers may differ in a last digit between machines
+    assert [[r[key] for key in kept] for r in committed] == [
+        [r[key] for key in kept] for r in json.loads(dumps(records))
+    ]
+
+
+def test_the_same_code_gives_the_same_bytes(records):
+    cheap = [name for name in verify.claims() if name not in SLOW]
+    again = {dumps(r) for r in verify.verify(cheap)}
+    assert again == {dumps(r) for r in records if r["claim"] in cheap}
+
+
+def test_what_the_notes_print_wrong_is_told_apart(records):
+    refuted = {r["claim"] for r in records if r["notes"] == "fails"}
+    assert refuted == {
+        "rms-ln-identities", "serial-printed-formula", "ffn-gated-1p5h", "pos-permutation", "sine-definition",
+        "zloss-shift-identity", "spec-greedy-lossless",
+    }  # fmt: skip
+
+
+def test_a_wrong_formula_in_the_model_fails_its_check(monkeypatch):
+    monkeypatch.setattr(norms.RMSNorm, "forward", lambda self, x: x / x.norm(dim=-1, keepdim=True))
+    assert not all(check.holds for check in norms.identities())
+
+
+def test_a_wrong_position_in_cached_decoding_fails_its_check(monkeypatch):
+    monkeypatch.setattr(inference.CachedDecoder, "_padded", lambda self, x: x)
+    failed = {check.check.partition(":")[0] for check in inference.kv_cache() if not check.holds}
+    assert {"rope", "learned", "sine"} <= failed and "none" not in failed
+
+
+def test_an_unknown_claim_is_named(capsys):
+    with pytest.raises(ConfigError, match='Did you mean "rms-ln-identities"'):
+        verify.verify(["rms-ln-identity"])
+
+
+def test_the_command_fails_when_a_check_does(monkeypatch, tmp_path, capsys):
+    from lab import cli
+
+    monkeypatch.setattr(cli, "RESULTS", tmp_path)
+    monkeypatch.setattr(verify, "claims", lambda: {"a": lambda: [equal("one is two", 2, 1)]})
+    assert cli.main(["verify-exact"]) == 1
+    assert json.loads((tmp_path / "exact.jsonl").read_text())["holds"] is False
+    monkeypatch.setattr(verify, "claims", lambda: {"a": lambda: [equal("one is one", 1, 1)]})
+    assert cli.main(["verify-exact"]) == 0
+
+
+def test_rounding_errors_stay_out_of_the_record():
+    one = torch.ones(3, dtype=torch.float64)
+    assert same("x", one, one).measured == same("x", one, one + 1e-15).measured
+    assert not same("x", one, one + 1e-3).holds
+
+
+def test_wilson_interval_of_a_half():
+    low, high = survey.wilson(10, 20)
+    expected = scipy.stats.binomtest(10, 20).proportion_ci(method="wilson")
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def test_published_shapes_are_those_of_their_papers():
+    rows = {row["model"]: row for row in survey.table()}
+    assert (rows["GPT-3 175B"]["d_model"], rows["GPT-3 175B"]["layers"]) == (
+        12288,
+        96,
+    )  # Brown et al. 2020, table 2.1
+    assert (
+        rows["T5 11B"]["d_ff"] == 65536 and rows["T5 11B"]["heads"] == 128
+    )  # Raffel et al. 2019, section 3.7
+    assert (
+        rows["PaLM 540B"]["heads"] * rows["PaLM 540B"]["head_dim"] == 12288
+    )  # Chowdhery et al. 2022, table 1
+    assert all(row["d_model"] % row["heads"] == 0 or row["head_dim"] for row in rows.values())
+    assert sorted(row["year"] for row in rows.values()) == [row["year"] for row in rows.values()]
+
+
+def test_operation_shares_of_the_profiled_layer():
+    """Ivanov et al. 2021, table 1: 99.80 %, 0.17 %, 0.03 % by their way of counting."""
+    shares = norms.operation_shares(rows=8, length=512, d_model=1024, heads=16, d_ff=4096)
+    assert shares.products == pytest.approx(0.998, abs=0.004)
+    assert shares.normalising == pytest.approx(0.0017, abs=0.001)
+    assert shares.products + shares.normalising + shares.elementwise == pytest.approx(1)
+
+
+def test_counted_products_are_those_of_torch():
+    operations, _ = inference.every_product(2, 16, 32, 4)
+    x, w = torch.randn(2, 16, 32), torch.randn(32, 32)
+    q = torch.randn(2, 4, 16, 8)
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        for _ in range(4):
+            x @ w
+        (q @ q.transpose(-1, -2)) @ q
+    assert counter.get_total_flops() == 2 * operations
+
+
+@pytest.mark.parametrize(("ranks", "size"), [(2, 8), (4, 12), (3, 9)])
+def test_ring_all_reduce(ranks, size):
+    parts = [
+        torch.randn(size, generator=torch.Generator().manual_seed(rank), dtype=torch.float64)
+        for rank in range(ranks)
+    ]
+    summed, sent = parallelism.ring_all_reduce(parts)
+    assert all(torch.allclose(part, torch.stack(parts).sum(0)) for part in summed)
+    assert sent == 2 * (ranks - 1) * size // ranks
+
+
+def test_one_stage_has_no_bubble():
+    assert parallelism.pipeline_bubble(1, 7) == 0
+    assert parallelism.pipeline_bubble(4, 1) == 0.75
+
+
+def test_strided_pattern_by_hand():
+    local, far = attention.strided(6, 2)
+    assert (local | far).int().tolist() == [
+        [1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0], [0, 1, 1, 1, 0, 0], [1, 0, 1, 1, 1, 0], [0, 1, 0, 1, 1, 1],
+    ]  # fmt: skip
+
+
+def test_one_round_of_speculation_is_a_distribution():
+    p, q = speculation._tables(3), speculation._tables(4)
+    ends = speculation._rounds(p, q, (), ahead=2)
+    assert sum(ends.values()) == pytest.approx(1)
+    lengths = {len(end) for end in ends}
+    assert lengths == {1, 2, 3}
+
+
+def test_a_drafter_like_the_target_is_always_accepted():
+    p = speculation._tables(3)
+    ends = speculation._rounds(p, p, (), ahead=2)
+    assert sum(share for end, share in ends.items() if len(end) == 3) == pytest.approx(1)
+
+
+def test_the_interval_of_a_median_is_that_of_the_binomial():
+    for n in (6, 9, 15, 31):
+        rank = timing.median_rank(n)
+        outside = 2 * scipy.stats.binom.cdf(rank, n, 0.5)
+        assert outside <= 0.05 < 2 * scipy.stats.binom.cdf(rank + 1, n, 0.5)
+    with pytest.raises(ValueError, match="take 6 or more"):
+        timing.median_rank(5)
+
+
+def test_ratios_pair_neighbours_whatever_the_order(monkeypatch):
+    """A machine that slows down tenfold midway changes no ratio."""
+    clock = itertools.count()
+
+    def seconds(compute, device):
+        return compute() * (10 if next(clock) > 20 else 1)
+
+    monkeypatch.setattr(timing, "seconds", seconds)
+    ratio = timing.compare(lambda: 3.0, lambda: 2.0, pairs=15)
+    assert (ratio.median, ratio.low, ratio.high) == (1.5, 1.5, 1.5)
+
+
+def test_acceptance_is_the_overlap():
+    p, q = speculation._tables(1), speculation._tables(2)
+    accepted = sum(share for end, share in speculation._rounds(p, q, (), ahead=1).items() if len(end) == 2)
+    assert accepted == pytest.approx(1 - 0.5 * float((p(()) - q(())).abs().sum()))  # 1 - total variation
+
+
+def test_xiongs_lemma_for_one_post_norm_layer():
+    """E|x|^2 = 3d/2 before the second norm; truncated weights lose 5 % of the feed-forward half."""
+    from lab.exact import initial
+
+    assert initial.residual("post", 1, 0)[0] == pytest.approx(1.5, rel=0.06)
+
+
+def test_outcomes_of_timed_ratios():
+    from lab.exact.cost import judged
+
+    def ratio(low, high):
+        return timing.Ratio(31, (low + high) / 2, low, high, 1.0, 1.0)
+
+    assert judged([ratio(1.05, 1.1), ratio(1.01, 1.2)]) == "reproduced"
+    assert judged([ratio(0.9, 0.95), ratio(0.8, 0.99)]) == "contradicted"
+    assert judged([ratio(0.99, 1.01)]) == "too small to matter"
+    assert judged([ratio(0.9, 1.1)]) == "inconclusive"
+    assert judged([ratio(0.9, 0.95), ratio(1.05, 1.1)]) == "inconclusive"
+
+
+def test_measured_claims_and_their_records(monkeypatch, tmp_path):
+    found = {
+        "outcome": "reproduced",
+        "parts": [],
+        "table": {"header": [], "rows": []},
+        "n": "1",
+        "size": "s",
+        "confounds": [],
+    }
+    monkeypatch.setattr(measure, "claims", lambda: {"a": ("cost", lambda device: dict(found))})
+    (record,) = measure.measure([])
+    assert record["provenance"]["device_kind"] == "cpu" and record["core_minutes"] >= 0
+    path = measure.write(record, tmp_path)
+    assert path == tmp_path / "measured" / "a-cpu.json"
+    assert json.loads(path.read_text())["claim"] == "a"
+
+
+def test_every_pair_of_notes_and_checks_is_unique(records):
+    pairs = [(r["claim"], r["check"]) for r in records]
+    assert len(pairs) == len(set(pairs))
+
+
+def test_break_even_is_leviathans():
+    """Corollary 3.9: some draft length gains exactly when a > c."""
+    for a, c in itertools.product((0.1, 0.5, 0.9), (0.05, 0.45, 0.95)):
+        gain = max(speculation._speed_up(a, g, c) for g in range(1, 30))
+        assert (gain > 1) == (a > c)
+    assert speculation._speed_up(0.5, 1, 0.0) == pytest.approx(1.5) and math.isfinite(gain)

@@ -1,0 +1,142 @@
+"""Families of claims, looks, and margins that refer to noise: which level decides, and when a sweep may stop."""
+
+import pytest
+import scipy.stats
+
+from lab import claim_schema, claims
+from tests.synthetic_sweep import claim, sweep
+from tests.test_claims import BETTER
+
+
+def pair(differences):
+    """Two arms whose paired relative differences are as given."""
+    return {"plain_x4": [1.0] * len(differences), "plain_x64": [1 + d for d in differences]}
+
+
+def found(values, *which, looks=None, noise=None):
+    plan, records = sweep(values, claims=list(which))
+    plan |= {"looks": looks} if looks else {}
+    plan |= {"noise": noise} if noise else {}
+    return plan, records, claims.verdict(plan, records)["claims"]
+
+
+CLEAR = [0.04, 0.05, 0.06]
+
+
+def test_claims_of_a_family_share_the_level_and_others_do_not():
+    listed = [
+        BETTER,
+        BETTER | {"id": "two"},
+        BETTER | {"id": "three"},
+        BETTER | {"id": "apart", "family": "other"},
+    ]
+    p_value = scipy.stats.ttest_1samp(CLEAR, 0).pvalue
+    assert p_value < 0.05 / 3
+    assert [c["outcome"] for c in found(pair(CLEAR), *listed)[2]] == ["reproduced"] * 4
+    weaker = [0.038, 0.05, 0.062]
+    p_value = scipy.stats.ttest_1samp(weaker, 0).pvalue
+    assert 0.05 / 3 < p_value < 0.05
+    judged = found(pair(weaker), *listed)[2]
+    assert [c["outcome"] for c in judged] == ["inconclusive"] * 3 + ["reproduced"]
+    assert judged[0]["levels"]["true"] == pytest.approx(0.05 / 3) and judged[3]["levels"]["true"] == 0.05
+    assert judged[0]["p_values"]["true"] == pytest.approx(p_value)
+
+
+def test_a_claim_that_was_not_run_costs_the_others_nothing():
+    absent = BETTER | {"id": "absent", "needs": ["plain_x128"]}
+    _, _, listed = found(pair([0.035, 0.05, 0.065]), BETTER, absent)  # p = 0.029
+    assert [c["outcome"] for c in listed] == ["reproduced", "not run"]
+
+
+def test_the_first_look_asks_more_and_stops_a_decided_sweep():
+    sure = [0.049, 0.05, 0.051, 0.05]
+    plan, records, listed = found(pair(sure), BETTER, looks=[4, 8])
+    assert listed[0]["outcome"] == "reproduced" and listed[0]["levels"]["true"] == pytest.approx(0.01)
+    assert claims.decided(plan, records)
+    spread = [0.05 - 0.0222, 0.05 + 0.0222, 0.05 - 0.0222, 0.05 + 0.0222]
+    plan, records, listed = found(pair(spread), BETTER, looks=[4, 8])
+    assert 0.01 < scipy.stats.ttest_1samp(spread, 0).pvalue < 0.05
+    assert listed[0]["outcome"] == "inconclusive" and not claims.decided(plan, records)
+    plan, records, listed = found(pair(2 * spread), BETTER, looks=[4, 8])
+    assert listed[0]["outcome"] == "reproduced" and listed[0]["p_values"]["true"] == 2 / 256
+    assert listed[0]["levels"]["true"] == pytest.approx(0.04) and claims.decided(plan, records)
+
+
+def test_a_claim_keeps_what_an_earlier_look_decided():
+    _, _, listed = found(pair([0.049, 0.05, 0.051, 0.05, -0.3, 0.3, -0.2, 0.2]), BETTER, looks=[4, 8])
+    assert (listed[0]["outcome"], listed[0]["seeds"]) == ("reproduced", 4)
+
+
+def test_seeds_between_looks_change_nothing_and_too_few_decide_nothing():
+    _, _, listed = found(pair([0.049, 0.05, 0.051, 0.05, -0.3, 0.3]), BETTER, looks=[4, 8])
+    assert listed[0]["seeds"] == 4
+    plan, records, listed = found(pair([0.049, 0.05, 0.051]), BETTER, looks=[4, 8])
+    assert (
+        listed[0]["outcome"] == "inconclusive"
+        and "first look is at 4 seeds; the plan has 3" in listed[0]["why"]
+    )
+    assert not claims.decided(plan, records)
+
+
+def test_failed_runs_and_absent_arms_wait_for_no_seed():
+    values = pair([0.05, 0.04, 0.06, 0.05])
+    values["plain_x64"][1] = "failed"
+    absent = BETTER | {"id": "absent", "needs": ["plain_x128"]}
+    plan, records, listed = found(values, BETTER, absent, looks=[4, 8])
+    assert [c["outcome"] for c in listed] == ["inconclusive", "not run"] and claims.decided(plan, records)
+
+
+def test_every_inconclusive_claim_says_what_could_be_found():
+    spread = [0.01, -0.01, 0.02]
+    failed = pair(spread)
+    failed["plain_x64"][2] = "failed"
+    for values in (pair(spread), failed):
+        _, _, listed = found(values, BETTER)
+        assert listed[0]["outcome"] == "inconclusive" and 1 < listed[0]["detectable_percent"] < 20
+    _, _, listed = found(pair([0.05]), BETTER)
+    assert listed[0]["detectable"].startswith("no difference of any size: one seed")
+
+
+def test_a_margin_in_seed_standard_deviations_of_the_baseline():
+    margin = claim(superior={"better": "plain_x4", "worse": "plain_x64", "margin": {"seed_sds": 2}})
+    measured = {"metrics": {"val/bpb": {"n": 8, "seed_sd": 0.02, "paired_sd": 0.01}}}
+    _, _, listed = found(pair(CLEAR), margin, noise=measured)  # a mean of 5 % against 2 x 2 %
+    assert listed[0]["outcome"] == "reproduced" and listed[0]["margins_percent"] == [pytest.approx(4.0)]
+    measured["metrics"]["val/bpb"]["seed_sd"] = 0.03
+    assert found(pair(CLEAR), margin, noise=measured)[2][0]["outcome"] != "reproduced"
+    measured["metrics"]["val/bpb"]["n"] = 3
+    for noise in (measured, None):
+        _, _, listed = found(pair(CLEAR), margin, noise=noise)
+        assert listed[0]["outcome"] == "not run" and "run lab noise first" in listed[0]["why"]
+
+
+def test_a_margin_below_two_standard_errors_is_named():
+    plan, records = sweep(pair(CLEAR), claims=[BETTER])  # a margin of 1 %
+    plan["noise"] = {"metrics": {"val/bpb": {"n": 8, "seed_sd": 0.02, "paired_sd": 0.01}}}
+    [line] = [c for c in claims.verdict(plan, records)["confounds"] if c.startswith("superior:")]
+    assert "margin of 1 % is below 1.15 %" in line  # 2 x 0.01 / sqrt(3)
+    plan["noise"]["metrics"]["val/bpb"]["paired_sd"] = 0.008
+    assert not [c for c in claims.verdict(plan, records)["confounds"] if c.startswith("superior:")]
+
+
+@pytest.mark.parametrize(
+    ("looks", "words"), [([8, 4], "must rise"), ([1, 8], "must rise"), ([4, 6], "last must be seeds = 8")]
+)
+def test_looks_of_an_ablation_file_are_checked(looks, words):
+    assert words in "\n".join(claim_schema.look_problems(looks, seeds=8))
+    assert claim_schema.look_problems([4, 8], seeds=8) == claim_schema.look_problems([], seeds=8) == []
+
+
+def test_an_ablation_file_may_fix_looks(tmp_path, monkeypatch):
+    from lab import ablation
+    from lab.config import ConfigError
+
+    assert ablation.load("ffn-ratio").looks == []
+    text = (ablation.ABLATIONS / "ffn-ratio.yaml").read_text().replace("seeds: 3", "seeds: 8")
+    monkeypatch.setattr(ablation, "ROOT", tmp_path)
+    monkeypatch.setattr(ablation, "ABLATIONS", tmp_path)
+    (tmp_path / "good.yaml").write_text(text + "looks: [4, 8]\n")
+    (tmp_path / "bad.yaml").write_text(text + "looks: [4, 6]\n")
+    assert ablation.load("good").looks == [4, 8]
+    with pytest.raises(ConfigError, match=r"looks = \[4, 6\]: the last must be seeds = 8"):
+        ablation.load("bad")
