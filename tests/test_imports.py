@@ -9,11 +9,11 @@ import pytest
 
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
-    "config", "rules", "compose", "data", "model", "budget", "runs", "train", "ablation", "plan", "sweep", "progress", "listing", "cli",
+    "config", "rules", "compose", "data", "model", "budget", "runs", "train", "ablation", "exact", "plan", "sweep", "progress", "listing", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
 READING = (
-    "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "confounds", "claims", "simulation",
+    "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "confounds", "claims", "simulation", "ledger",
     "report", "publish", "cli",
 )  # fmt: skip
 HEAVY = {
