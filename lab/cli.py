@@ -324,7 +324,7 @@ def claims(options: argparse.Namespace, overrides: list[str]) -> int:
 
         for path in page.write(rows, ledger.beyond_register(RESULTS), RESULTS):
             print(listing.shown(path), file=sys.stderr)
-    if options.run:
+    if options.go:
         return worklist.run(worklist.open_work(rows, RESULTS), budget=options.budget)
     if options.todo:
         work = [

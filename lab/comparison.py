@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from lab import stats
 from lab.evidence import Arm
@@ -32,7 +33,7 @@ class Comparison:
     diverged: tuple[Arm, ...]
     ranked: bool
 
-    @property
+    @cached_property
     def estimate(self) -> Estimate:
         return stats.estimate(self.sample)
 

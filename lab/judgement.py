@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from lab import noise, stats
@@ -33,11 +34,11 @@ class Hearing:
     why: str = ""
     could_find: tuple[Statement, ...] = ()  # of the seeds at hand, where planned ones are missing
 
-    @property
+    @cached_property
     def known(self) -> list[Statement]:
         return [statement for statement in self.statements if statement.known]
 
-    @property
+    @cached_property
     def p_values(self) -> Levels:
         """For: all statements are true, some is false, some difference is too small to matter."""
         small = [statement.p_small for statement in self.known if statement.p_small is not None]

@@ -39,7 +39,7 @@ def rows(results: Path, *, root: Path = ROOT) -> list[Row]:
         evidence = [
             *(_of_checks(checks[name]) for name in names if name in checks),
             *(record for record in measured if record["claim"] in names),
-            *(item for item in swept if item["claim"] in names),
+            *(item for item in swept if item["claim"] in names and item["outcome"] != NOT_RUN),
         ]
         own = [item for item in evidence if item["claim"] == entry["id"]]
         found.append({
@@ -268,9 +268,8 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
 
 def _why(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
     """One sentence: the evidence that decides, or what is missing."""
-    told = [item for item in evidence if item["outcome"] != NOT_RUN]
-    if told:
-        return ". ".join(f"{_setting(item)}{item['why']}" for item in told)
+    if evidence:
+        return ". ".join(f"{_setting(item)}{item['why']}" for item in evidence)
     return f"beyond small models on a CPU: {entry['beyond']}" if entry.get("beyond") else ""
 
 

@@ -204,6 +204,11 @@ def _subsets(n: int) -> Any:
 
 def _moments(sample: Sequence[float]) -> tuple[int, float, float | None]:
     """Count, mean and sample standard deviation (n - 1 in the denominator; None for n = 1)."""
+    return _moments_of(tuple(sample))
+
+
+@lru_cache(maxsize=256)
+def _moments_of(sample: tuple[float, ...]) -> tuple[int, float, float | None]:
     n = len(sample)
     if n == 0 or not all(math.isfinite(value) for value in sample):
         raise ValueError(f"sample = {list(sample)}: a mean needs at least one number, all of them finite")

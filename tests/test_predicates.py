@@ -125,17 +125,17 @@ SEARCH = {
     "at_init": {"plain_x4": 8.0, "plain_x8": 8.0},
     "losses": {
         "plain_x4": {"0.001": [2.0] * 3, "0.003": [1.5] * 3, "0.01": [1.7] * 3, "0.03": [1.75, 1.7, None]},
-        "plain_x8": {"0.001": [1.9] * 3, "0.003": [1.5, 1.6, 1.5], "0.01": [1.85, None, None], "0.03": [None, 1.5, None]},
+        "plain_x8": {"0.001": [1.9] * 3, "0.003": [1.5] * 3, "0.01": [1.85, None, None], "0.03": [None, 1.7, None]},
     },
 }  # fmt: skip
 
 
 def test_stable_range_by_hand():
-    # 1.75 is within 20 % of 1.5; the rate 0.03 of seed 101 lies behind a diverged one and does not count.
+    # 1.75 is within 20 % of 1.5, 1.85 is not; 1.7 at plain 8x's highest rate lies behind a diverged run and does not count.
     assert lr_range.measured(SEARCH, "plain_x4", "max_stable") == {100: -3, 101: -3, 102: -4}
-    assert lr_range.measured(SEARCH, "plain_x8", "max_stable") == {100: -5, 101: -3, 102: -5}
+    assert lr_range.measured(SEARCH, "plain_x8", "max_stable") == {100: -5, 101: -5, 102: -5}
     assert lr_range.measured(SEARCH, "plain_x4", "width") == {100: 2, 101: 2, 102: 1}
-    assert lr_range.cut_off(SEARCH) == ["plain_x4", "plain_x8"]
+    assert lr_range.cut_off(SEARCH) == ["plain_x4"]
     found = lr_range.measured(SEARCH, "plain_x4", "sensitivity")
     assert found[102] == pytest.approx((2 + 1.5 + 1.7 + 8) / 4 - 1.5)
     everywhere = {"seeds": [0], "at_init": {"a": 8.0}, "losses": {"a": {"0.001": [None], "0.01": [None]}}}

@@ -4,17 +4,29 @@ import pytest
 
 from lab import simulation
 
-# Whose rate must be 5 % itself, not just at most that; at 4,000 experiments it has a standard error of 0.35 %.
-AT_THE_LEVEL = [("SUP", (3,)), ("SUP", (4, 8)), ("EQ", (3,)), ("EQ", (4, 8))]
-CASES = simulation.cases()
+# A rate of 5 % has a standard error of 0.4 % at 3,000 experiments. Those whose rate must be 5 % itself come first, then
+# those close to it; the others reach discrete levels further below and need fewer. The README's table has more of all.
+AT_THE_LEVEL = {("SUP", (3,)), ("SUP", (4, 8)), ("EQ", (3,)), ("EQ", (4, 8))}
+CLOSE = {
+    ("NI", (3,)),
+    ("DID", (4,)),
+    ("BASIN", (3,)),
+    ("below a line", (3,)),
+    ("SUP", (8,)),
+    ("EQ", (8,)),
+    ("NI", (8,)),
+}
+LEFT_OUT = {(name, (seeds,)) for name in ("SUP", "EQ") for seeds in (4, 5)}
+CASES = [case for case in simulation.cases() if (case.name, case.looks) not in LEFT_OUT]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name} {case.seeds}")
 def test_wrong_verdicts_stay_at_their_level(case):
-    at_the_level = (case.name, case.looks) in AT_THE_LEVEL
-    row = simulation.run(case, experiments=4000 if at_the_level else 1000, powered=40, seed=2)
+    key = (case.name, case.looks)
+    experiments = 3000 if key in AT_THE_LEVEL else 2000 if key in CLOSE else 600
+    row = simulation.run(case, experiments=experiments, powered=25, seed=2)
     assert row.wrong <= 0.06
-    if at_the_level:
+    if key in AT_THE_LEVEL:
         assert row.wrong == pytest.approx(0.05, abs=0.01)
     assert row.power > 0.6 and row.mean_seeds <= case.looks[-1]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lab.exact import models
 from lab.exact.check import Check, Checks, at_least, at_most, equal, flops, generator, normal, same
-from lab.model.attention import future
+from lab.model.kernel import hidden as unread
 
 
 def heads_cost() -> list[Check]:
@@ -182,7 +182,7 @@ def reach() -> list[Check]:
         d, n = 8, 64
         x = normal(n, d).requires_grad_()
         mask = torch.arange(n)[:, None] - torch.arange(n)[None]
-        hidden = (mask >= window) | future(x)
+        hidden = (mask >= window) | unread(x, None)
         y = x
         for layer in range(layers):
             weight = normal(d, d, seed=layer) / d**0.5

@@ -27,7 +27,7 @@ def _parts() -> tuple[Any, Function, Function, Function]:
         block,
         block.attention_placement.before,
         lambda x: block.attention(x, model.position, diagnostics=False)[0],
-        block.ffn,
+        block.ffn.network,
     )
 
 
@@ -45,7 +45,7 @@ def fusion() -> list[Check]:
 
     def fused() -> Tensor:
         q, k, v, gate, up = F.linear(norm(x), inward).split(widths, dim=-1)
-        q, k, v = (part.unflatten(-1, (a.num_heads, -1)).transpose(1, 2) for part in (q, k, v))
+        q, k, v = (part.unflatten(-1, (-1, a.head_dim)).transpose(1, 2) for part in (q, k, v))
         q, k = position.rotate(q, k)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         both = torch.cat([mixed.transpose(1, 2).flatten(2), f.activation(gate) * up], dim=-1)

@@ -163,7 +163,7 @@ def norms(device: str) -> dict[str, Any]:
         decisive.append(ratio)
         rows.append([f"training step, {kernel}", ratio.text()])
         x = torch.randn(1024, 192, device=device)
-        pair = (LayerNorm(192, eps=1e-5), RMSNorm(192, eps=1e-5)) if kernel == "library" else (
+        pair = (LayerNorm(192, True, eps=1e-5), RMSNorm(192, False, eps=1e-5)) if kernel == "library" else (
             Written(192, centred=True), Written(192, centred=False))  # fmt: skip
         ratio = compare(*(_repeated(module.to(device), x) for module in pair), device=device)
         micro.append(ratio)
@@ -219,12 +219,12 @@ class Parallel(nn.Module):
         for number, block in enumerate(self.blocks):
             h = block.attention_placement.before(x)
             if not self.fused:
-                x = x + block.attention(h, position, diagnostics=False)[0] + block.ffn(h)
+                x = x + block.attention(h, position, diagnostics=False)[0] + block.ffn.network(h)
                 continue
             width, hidden = block.attention.q.weight.shape[0], block.ffn.up.weight.shape[0]
             q, k, v, gate, up = F.linear(h, self.inward[number]).split([width] * 3 + [hidden] * 2, -1)
             q, k, v = (
-                part.unflatten(-1, (block.attention.num_heads, -1)).transpose(1, 2) for part in (q, k, v)
+                part.unflatten(-1, (-1, block.attention.head_dim)).transpose(1, 2) for part in (q, k, v)
             )
             q, k = position.rotate(q, k)
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)

@@ -20,7 +20,7 @@ D, HIDDEN, EXPERTS = 32, 48, 8
 
 
 def expert(seed: int, hidden: int = HIDDEN) -> FFN:
-    built = FFN(D, hidden, VARIANTS["swiglu"]).double()
+    built = FFN(D, hidden, VARIANTS["swiglu"], False).double()
     for number, parameter in enumerate(built.parameters()):
         parameter.data = normal(*parameter.shape, seed=1000 * seed + number) / math.sqrt(parameter.shape[1])
     return built

@@ -43,13 +43,18 @@ def two_thirds() -> list[Check]:
     gated, plain = VARIANTS["swiglu"], VARIANTS["gelu"]
     checks = []
     for d in (96, 192, 768):
-        counts = [models.parameters(FFN(d, 4 * d, plain)), models.parameters(FFN(d, 8 * d // 3, gated))]
+        counts = [
+            models.parameters(FFN(d, 4 * d, plain, False)),
+            models.parameters(FFN(d, 8 * d // 3, gated, False)),
+        ]
         text = f"weights of a plain layer at 4 d and a gated one at 8 d / 3, d = {d}"
         checks.append(equal(text, [8 * d * d] * 2, counts, notes="holds"))
-    unscaled = models.parameters(FFN(96, 384, gated)) / models.parameters(FFN(96, 384, plain))
+    unscaled = models.parameters(FFN(96, 384, gated, False)) / models.parameters(FFN(96, 384, plain, False))
     exact, llama = 8 * 4096 / 3, 11008
     to_256 = 256 * math.ceil(8 * 128 / 3 / 256)
-    rounded_up = models.parameters(FFN(128, to_256, gated)) / models.parameters(FFN(128, 512, plain))
+    rounded_up = models.parameters(FFN(128, to_256, gated, False)) / models.parameters(
+        FFN(128, 512, plain, False)
+    )
     return [
         *checks,
         close("weights of a gated layer at 4 d over a plain one at 4 d", 1.5, unscaled),

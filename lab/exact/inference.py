@@ -143,24 +143,26 @@ class CachedDecoder:
         x = self._last(position.embed(self._padded(self.model.embedding(token))))
         for layer, block in enumerate(self.model.blocks):
             place, attention = block.attention_placement, block.attention
-            q, k, v = (part(place.before(x)).unflatten(-1, (attention.num_heads, -1)).transpose(1, 2)
+            q, k, v = (part(place.before(x)).unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
                        for part in (attention.q, attention.k, attention.v))  # fmt: skip
             q, k = (self._last(part) for part in position.rotate(self._padded(q), self._padded(k)))
             self.keys[layer], self.values[layer] = (
                 new if old is None else torch.cat([old, new], 2)
                 for old, new in ((self.keys[layer], k), (self.values[layer], v))
             )
-            y = self._attend(q, self.keys[layer], self.values[layer])
+            y = self._attend(q, self.keys[layer], self.values[layer], layer=layer)
             x = place.after(x + place.branch(attention.out(y.transpose(1, 2).flatten(2))))
             place = block.ffn_placement
-            x = place.after(x + place.branch(block.ffn(place.before(x))))
+            x = place.after(x + place.branch(block.ffn.network(place.before(x))))
         return self.model.head(self.model.final_norm(x))[:, -1]
 
-    def _attend(self, q: Tensor, keys: Tensor | None, values: Tensor | None) -> Tensor:
+    def _attend(self, q: Tensor, keys: Tensor | None, values: Tensor | None, *, layer: int) -> Tensor:
         assert keys is not None and values is not None
-        bias = self.model.position.bias(self.length)
+        bias = self.model.position.bias(self._padded(q), layer=layer)
         scores = q @ keys.transpose(-1, -2) * q.shape[-1] ** -0.5
-        return (scores if bias is None else scores + bias[..., -1:, :]).softmax(-1) @ values
+        weights = (scores if bias is None else scores + bias[..., -1:, :]).softmax(-1)
+        read = self.model.position.read(self._padded(weights), layer=layer)
+        return weights @ values if read is None else weights @ values + self._last(read)
 
     def _padded(self, x: Tensor) -> Tensor:
         """The new row at its place behind zeros, for hooks that count positions from the first row."""

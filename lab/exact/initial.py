@@ -75,7 +75,11 @@ def gradient_by_layer(device: str) -> dict[str, Any]:
         ),
         f"pre-norm: in 0.5 to 2: {'; '.join(map(_told, pre))}": all(r[1] >= 0.5 and r[2] <= 2 for r in pre),
         f"pre-norm's last layer falls with depth, log-log slope {_told(slopes['pre'])}": slopes["pre"][2] < 0,
-        f"post-norm's does not, slope {_told(slopes['post'])}": slopes["post"][1] <= 0 <= slopes["post"][2],
+        f"post-norm's last layer keeps its size at any depth (interval of the slope holds 0): {_told(slopes['post'])}": slopes[
+            "post"
+        ][1]
+        <= 0
+        <= slopes["post"][2],
     }
     against = [
         all(r[2] <= 5 for r in post), all(r[2] < 0.5 or r[1] > 2 for r in pre), slopes["pre"][1] >= 0,

@@ -11,7 +11,16 @@ from torch import Tensor
 
 from lab.config import Config, RunConfig, Shape
 
-SHAPE = Shape(d_model=48, num_layers=3, num_heads=4, head_dim=12, d_ff=64, vocab_size=61, context_length=32)
+SHAPE = Shape(
+    d_model=48,
+    num_layers=3,
+    num_heads=4,
+    head_dim=12,
+    d_ff=64,
+    vocab_size=61,
+    context_length=32,
+    num_kv_heads=None,
+)
 
 
 @cache

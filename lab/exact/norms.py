@@ -21,7 +21,7 @@ D, EPS = 192, 1e-5
 
 def identities() -> list[Check]:
     x = 3.0 * normal(64, D) + 1.5
-    layer, rms = LayerNorm(D, eps=EPS).double(), RMSNorm(D, eps=EPS).double()
+    layer, rms = LayerNorm(D, True, eps=EPS).double(), RMSNorm(D, False, eps=EPS).double()
     printed = x / (x.square().sum(-1, keepdim=True) + EPS).sqrt()  # as the notes print it: no 1/d
     rescaled = x / (x.square().sum(-1, keepdim=True) + D * EPS).sqrt() * math.sqrt(D)
     size = printed.square().mean(-1).sqrt().mean().item()

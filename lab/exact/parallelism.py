@@ -55,7 +55,7 @@ def tensor_parallel() -> list[Check]:
     d, hidden, ranks = 48, 64, 4
     x, checks = normal(2, 12, d), []
     for name in ("gelu", "swiglu"):
-        whole = FFN(d, hidden, VARIANTS[name]).double()
+        whole = FFN(d, hidden, VARIANTS[name], False).double()
         for number, parameter in enumerate(whole.parameters()):
             parameter.data = normal(*parameter.shape, seed=number) / parameter.shape[1] ** 0.5
         parts = []

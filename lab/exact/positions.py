@@ -41,7 +41,7 @@ def permutation() -> list[Check]:
     order = torch.randperm(12, generator=torch.Generator().manual_seed(1))
 
     def bidirectional(x: Tensor) -> Tensor:
-        q, k, v = (part(x).unflatten(-1, (attention.num_heads, -1)).transpose(1, 2)
+        q, k, v = (part(x).unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
                    for part in (attention.q, attention.k, attention.v))  # fmt: skip
         return attention.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lab.exact import models
 from lab.exact.check import Check, Checks, at_most, close, equal, normal, same
-from lab.model.attention import logit_max
+from lab.model.kernel import logit_max
 
 
 def naive_softmax(u: Tensor) -> Tensor:
@@ -106,12 +106,12 @@ def qk_norm() -> list[Check]:
         config = models.run_config("stability=qk_norm", head_dim=size)
         attention = models.model(config).blocks[0].attention
         x = 1e3 * normal(2, 16, config.shape.d_model, seed=size)
-        q, k = (linear(x).unflatten(-1, (attention.num_heads, -1)) for linear in (attention.q, attention.k))
+        q, k = (linear(x).unflatten(-1, (-1, attention.head_dim)) for linear in (attention.q, attention.k))
         aligned = attention.q_norm(q), attention.k_norm(q)  # a key equal to the query reaches the bound
         q, k = attention.q_norm(q).transpose(1, 2), attention.k_norm(k).transpose(1, 2)
         bound = math.sqrt(size)
         checks.append(
-            at_most(f"largest |logit| at head size {size}, gains 1, inputs of size 1,000", bound, float(logit_max(q, k)),
+            at_most(f"largest |logit| at head size {size}, gains 1, inputs of size 1,000", bound, float(logit_max(q, k, None)),
                     notes="holds")
         )  # fmt: skip
         reached = float((aligned[0] * aligned[1]).sum(-1).max()) / math.sqrt(size)

@@ -76,6 +76,9 @@ def claim(row: dict[str, Any]) -> dict[str, Any]:
         "source": row["source"],
         "papers": [_paper(paper) for paper in row["papers"]],
         "why": row["why"].rstrip("."),
+        "as_printed": f"as the notes print it: {row['as_printed']}"
+        if row["as_printed"] in ("fails", "holds in part")
+        else "",
         "tests": _tests(row),
         "estimate": _minutes(minutes["estimate"]),
         "spent": _minutes(minutes["spent"]),
@@ -187,7 +190,9 @@ def markdown(content: dict[str, Any]) -> str:
 
 
 def _details(one: dict[str, Any]) -> list[str]:
-    lines = [f"### {one['id']}", "", f"**{one['state']}.** {escape(one['why'])}.", ""]
+    why = f" {escape(one['why'])}." if one["why"] else ""
+    printed = f" **{escape(one['as_printed'])}.**" if one["as_printed"] else ""
+    lines = [f"### {one['id']}", "", f"**{one['state']}.**{why}{printed}", ""]
     lines += [f"{escape(one['tests'])}", ""] if one["tests"] else []
     for item in one["evidence"]:
         links = ", ".join(f"[{escape(text)}]({path})" for path, text in item["links"])

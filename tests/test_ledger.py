@@ -1,0 +1,302 @@
+"""The ledger: 114 rows, states by rule, the same bytes from the same files, and a worklist that is cheap first."""
+
+import copy
+import json
+import re
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from lab import ledger, worklist
+from lab.report import ledger as page
+from lab.runs import dumps
+from tests.synthetic_sweep import sweep
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+ROWS = ledger.rows(RESULTS)
+BY_ID = {row["id"]: row for row in ROWS}
+
+
+def check(claim, *, holds=True, notes=None):
+    return {
+        "claim": claim,
+        "check": "a",
+        "expected": 1,
+        "measured": 1,
+        "holds": holds,
+        "note": "",
+        "notes": notes,
+    }
+
+
+def write_checks(results, *checks):
+    results.mkdir(exist_ok=True)
+    (results / "exact.jsonl").write_text("".join(dumps(c) + "\n" for c in checks))
+
+
+def publish(results, claim, outcome, *, setting="nano-stories-cpu", why="because", seconds=60.0):
+    """A published sweep whose verdict says `outcome` of `claim`."""
+    folder = results / "an-ablation" / setting
+    (folder / "figures").mkdir(parents=True)
+    (folder / "figures" / "final.png").touch()
+    plan, records = sweep({"plain_x1": [1.5, 1.5], "plain_x4": [1.5, 1.5]})
+    plan["data"] = setting.split("-")[1]
+    for number, record in enumerate(records):
+        record["summary"]["seconds"] = seconds
+        record["provenance"] = {
+            "device": "a CPU",
+            "device_kind": "cpu",
+            "commit": f"{number % 2}abc",
+            "torch": "2",
+        }
+        record["counts"] = {"flops_per_token": 1e6}
+    verdict = {"claims": [{"id": claim, "outcome": outcome, "why": why}], "confounds": ["one rate for all"]}
+    for name, value in (("verdict.json", verdict), ("plan.json", plan)):
+        (folder / name).write_text(json.dumps(value))
+    (folder / "runs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def row_of(results, claim):
+    return next(row for row in ledger.rows(results) if row["id"] == claim)
+
+
+def test_every_claim_of_the_lecture_has_a_row():
+    assert len(ROWS) == len(BY_ID) == 114
+    for row in ROWS:
+        assert row["state"] in ledger.STATES and row["kind"] in ledger.KINDS
+        assert all(isinstance(row[key], str) for key in ("says", "notes")) and row["papers"]
+        for paper in row["papers"]:
+            assert re.fullmatch(r"\d{4}\.\d{5}|[a-z0-9.-]+(/[\w./-]+)?", paper["where"]), row["id"]
+            assert 2014 <= paper["year"] <= 2026
+    assert sum(bool(row["source"]) for row in ROWS) >= 23  # where notes and sources differ
+
+
+def test_arxiv_months_fit_their_years():
+    """An identifier begins with the year and month of its first version."""
+    for row in ROWS:
+        for paper in row["papers"]:
+            if paper["where"][0].isdigit():
+                assert int("20" + paper["where"][:2]) in (paper["year"], paper["year"] - 1), (
+                    row["id"],
+                    paper,
+                )
+                assert 1 <= int(paper["where"][2:4]) <= 12
+
+
+def test_every_trained_claim_states_its_core_minutes():
+    for row in ROWS:
+        assert (row["core_minutes"]["estimate"] is not None) == (row["kind"] == "trained"), row["id"]
+
+
+def test_the_bar_of_computed_and_measured_claims():
+    decided = [row for row in ROWS if row["state"] in ("reproduced", "contradicted")]
+    assert sum(row["kind"] == "exact" for row in decided) >= 24
+    measured = [row for row in ROWS if row["kind"] in ("init", "cost")]
+    assert len(measured) == 6 and all(row["state"] not in (ledger.NOT_RUN, ledger.BEYOND) for row in measured)
+
+
+def test_a_paper_that_an_ablation_cites_stands_in_the_register():
+    parts = {part: entry["id"] for entry in ledger.register() for part in entry.get("parts", ())}
+    for path in (ROOT / "ablations").glob("*.yaml"):
+        for claim in yaml.safe_load(path.read_text())["claims"]:
+            name = parts.get(claim["id"], claim["id"])
+            if name in BY_ID:
+                known = {paper["where"] for paper in BY_ID[name]["papers"]}
+                cited = set(re.findall(r"\d{4}\.\d{5}", claim["source"]))
+                assert not cited or cited & known, (path.stem, claim["id"], cited)
+
+
+def test_the_committed_ledger_is_what_the_files_say(tmp_path):
+    """Run `lab claims --write` and commit where this fails."""
+    for path in page.write(ROWS, ledger.beyond_register(RESULTS), tmp_path):
+        assert path.read_text() == (RESULTS / path.name).read_text(), path.name
+
+
+def test_links_of_the_ledger_lead_somewhere():
+    text = (RESULTS / "LEDGER.md").read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if not target.startswith("http"):
+            assert (RESULTS / target).exists(), target
+    anchors = set(re.findall(r"\]\(#([^)]+)\)", text))
+    assert anchors <= set(re.findall(r"^### (.+)$", text, re.M))
+
+
+def test_state_of_computed_claims(tmp_path):
+    def found(*notes, holds=True):
+        write_checks(tmp_path, *(check("rope-relative-exact", notes=n, holds=holds) for n in notes))
+        return row_of(tmp_path, "rope-relative-exact")
+
+    assert found("holds", None)["state"] == "reproduced"
+    assert found("holds", "fails")["state"] == "reproduced"
+    assert found("holds", "fails")["as_printed"] == "holds in part"
+    assert found("fails", None)["state"] == "contradicted"
+    assert found(None)["state"] == "reproduced" and found(None)["as_printed"] is None
+    assert found("holds", holds=False)["state"] == "contradicted"
+    assert row_of(tmp_path, "sine-definition")["state"] == "not run"
+
+
+def test_a_trained_claim_is_not_decided_by_its_computed_part(tmp_path):
+    write_checks(tmp_path, check("ffn-gated-1p5h", notes="fails"))
+    row = row_of(tmp_path, "ffn-gated-1p5h")
+    assert row["state"] == "not run" and row["as_printed"] == "fails" and len(row["evidence"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "state"),
+    [
+        (["reproduced"], "reproduced"),
+        (["not run"], "not run"),
+        (["inconclusive", "contradicted"], "contradicted"),
+        (["reproduced", "contradicted"], "inconclusive"),
+        (["inconclusive"], "inconclusive"),
+        (["too small to matter", "not run"], "too small to matter"),
+    ],
+)
+def test_state_over_settings(tmp_path, outcomes, state):
+    for number, outcome in enumerate(outcomes):
+        publish(tmp_path, "rms-vs-ln-loss", outcome, setting=f"nano-data{number}-cpu")
+    assert row_of(tmp_path, "rms-vs-ln-loss")["state"] == state
+
+
+def test_a_claim_beyond_small_models_says_why_until_it_has_a_verdict(tmp_path):
+    row = row_of(tmp_path, "mtp-aux-loss")
+    assert row["state"] == "not measurable at this size" and "3B" in row["why"]
+    publish(tmp_path, "mtp-aux-loss", "contradicted")
+    assert row_of(tmp_path, "mtp-aux-loss")["state"] == "contradicted"
+
+
+def test_evidence_names_what_it_rests_on(tmp_path):
+    publish(tmp_path, "rms-vs-ln-loss", "reproduced", seconds=90.0)
+    row = row_of(tmp_path, "rms-vs-ln-loss")
+    (item,) = row["evidence"]
+    assert (item["n"], item["size"], item["data"], item["device"]) == ("2 seeds", "nano", "stories", "a CPU")
+    assert item["commit"] == "0abc, 1abc" and item["figures"] == ["figures/final.png"]
+    assert item["confounds"] == ["one rate for all"]
+    assert row["core_minutes"]["spent"] == pytest.approx(4 * 90 / 60)
+
+
+def test_a_claim_outside_the_register_is_shown(tmp_path):
+    publish(tmp_path, "a-claim-of-its-own", "reproduced", why="<b>so</b>")
+    others = ledger.beyond_register(tmp_path)
+    assert [item["claim"] for item in others] == ["a-claim-of-its-own"]
+    for path in page.write(ledger.rows(tmp_path), others, tmp_path):
+        assert "a-claim-of-its-own" in path.read_text() and "<b>so" not in path.read_text()
+
+
+def test_hostile_text_is_escaped(tmp_path):
+    publish(tmp_path, "rms-vs-ln-loss", "reproduced", why='<script>alert(1)</script> | [x](javascript:1) "')
+    markdown, html = (path.read_text() for path in page.write(ledger.rows(tmp_path), [], tmp_path))
+    assert "<script>alert" not in html and "&lt;script&gt;alert" in html
+    assert "<script>" not in markdown and not re.search(r"(?<!\\)\]\(javascript", markdown)
+    assert "default-src 'none'" in html
+
+
+def test_the_same_files_give_the_same_bytes(tmp_path):
+    publish(tmp_path, "rms-vs-ln-loss", "reproduced")
+    write_checks(tmp_path, check("rope-relative-exact"))
+    first = [path.read_bytes() for path in page.write(ledger.rows(tmp_path), [], tmp_path)]
+    second = [path.read_bytes() for path in page.write(ledger.rows(tmp_path), [], tmp_path)]
+    assert first == second
+
+
+def test_estimates_count_flops_as_the_model_does():
+    from lab.budget import counts
+    from lab.exact import models
+
+    shape = dict(
+        d_model=96, num_layers=4, num_heads=3, head_dim=32, d_ff=256, vocab_size=1024, context_length=256
+    )
+    assert ledger.flops("nano") == counts(models.run_config(**shape)).flops_per_token * 307_200
+
+
+def test_an_estimate_is_runs_times_the_published_pace(tmp_path):
+    assert row_of(tmp_path, "rms-vs-ln-loss")["core_minutes"]["estimate"] is None
+    publish(tmp_path, "act-ungated-order", "reproduced", seconds=30.0)  # 1e6 FLOPs a token, 307,200 tokens
+    pace = 30.0 / (1e6 * 307_200)
+    entry = {"id": "x", "kind": "trained", "plan": {"size": "nano", "runs": 7}}
+    expected = 7 * ledger.flops("nano") * pace / 60
+    assert ledger.estimate(entry, {}, ledger.seconds_per_flop(tmp_path)) == pytest.approx(expected, rel=0.05)
+
+
+def test_todo_is_cheapest_first_and_published_lines_are_done(tmp_path):
+    work = worklist.open_work(ledger.rows(tmp_path), tmp_path)
+    assert [item.minutes for item in work] == sorted(item.minutes for item in work)
+    commands = [item.command for item in work]
+    assert ("verify-exact",) in commands and ("measure", "depth-latency") in commands
+    assert any(command[:2] == ("sweep", "ffn-ratio") for command in commands)
+    here = worklist.open_work(ROWS, RESULTS)
+    assert ("verify-exact",) not in [item.command for item in here]
+    (sweep_,) = [item for item in here if item.command[:2] == ("sweep", "ffn-ratio")]
+    assert sweep_.claims == ("dff-64x",) and sweep_.command == ("sweep", "ffn-ratio", "--with", "plain_x64")
+
+
+def test_what_ended_here_is_not_paid_again(tmp_path):
+    def minutes():
+        work = worklist.open_work(ledger.rows(tmp_path), tmp_path)
+        return next((item.minutes for item in work if item.command[:2] == ("sweep", "ffn-ratio")), None)
+
+    before, folder = minutes(), tmp_path / "sweeps/ffn-ratio/nano-stories-cpu"
+    folder.mkdir(parents=True)
+    arms = [{"runs": {"0": f"a{arm}", "1": f"b{arm}"}} for arm in range(3)]
+    (folder / "plan.json").write_text(json.dumps({"arms": arms}))
+    for arm in range(3):
+        run = tmp_path / f"runs/a{arm}"
+        run.mkdir(parents=True)
+        (run / "summary.json").write_text('{"state": "finished"}')
+    assert minutes() == pytest.approx(before - 3 * 1.0)  # a minute a run before any was published
+    claims = [
+        {"id": claim, "outcome": "reproduced"}
+        for claim, test in ledger.tested().items()
+        if test["ablation"] == "ffn-ratio"
+    ]
+    (folder / "verdict.json").write_text(json.dumps({"claims": claims}))
+    assert minutes() is not None  # three runs are still open
+    for arm in range(3):
+        run = tmp_path / f"runs/b{arm}"
+        run.mkdir()
+        (run / "summary.json").write_text('{"state": "diverged"}')
+    assert minutes() is None
+
+
+def test_the_budget_is_kept_and_a_failure_ends_the_run(monkeypatch, capsys):
+    ran: list[list[str]] = []
+    monkeypatch.setattr(
+        subprocess, "run", lambda command: ran.append(command[3:]) or SimpleNamespace(returncode=0)
+    )
+    monkeypatch.setattr(worklist, "_children", lambda: 120.0 * len(ran))  # every command takes two minutes
+    work = [
+        worklist.Work((name,), (), minutes)
+        for name, minutes in (("a", 1.0), ("b", 1.5), ("c", 2.0), ("d", 9.0))
+    ]
+    assert worklist.run(work, budget=5.0) == 0
+    assert ran == [["a"], ["b"]]
+    assert "2 left, the next needs about 2.0 of 1.0 core-minutes" in capsys.readouterr().out
+    monkeypatch.setattr(
+        subprocess, "run", lambda command: ran.append(command[3:]) or SimpleNamespace(returncode=3)
+    )
+    assert worklist.run(work, budget=5.0) == 3 and ran[-1] == ["a"]
+
+
+def test_the_commands(capsys):
+    from lab import cli
+
+    assert cli.main(["claims", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 114 and all(row["id"] and row["state"] for row in rows)
+    assert cli.main(["claims", "--todo", "--json"]) == 0
+    assert all(row["id"] and row["state"] == "open" for row in json.loads(capsys.readouterr().out))
+    assert cli.main(["claims"]) == 0
+    assert "dff-ratio-basin" in capsys.readouterr().out
+
+
+def test_state_rule_by_hand():
+    entry = {"id": "x", "kind": "cost"}
+    exact, cost = ({"kind": kind, "outcome": "reproduced"} for kind in ("exact", "cost"))
+    assert ledger.state(entry, [exact]) == "not run"  # the count alone says nothing about time
+    assert ledger.state(entry, [exact, cost]) == "reproduced"
+    slower = copy.deepcopy(cost) | {"outcome": "inconclusive"}
+    assert ledger.state(entry, [exact, slower]) == "inconclusive"
