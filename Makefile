@@ -1,5 +1,6 @@
 # make            lists the targets
 # make sweep-ffn-ratio SIZE=nano DATA=stories SEEDS=3 ARGS="--with plain_x64"
+# make sweep-ffn-ratio SEARCH=1 searches the learning rate of each arm first
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +8,7 @@ BIN := $(VENV)/bin
 SWEEPS := $(patsubst ablations/%.yaml,sweep-%,$(wildcard ablations/*.yaml))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-SWEEP_ARGS = $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+SWEEP_ARGS = $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SEARCH),--search) $(ARGS)
 
 .PHONY: help setup test lint status claims verify-exact bench gpu-check clean $(SWEEPS)
 

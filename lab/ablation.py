@@ -48,8 +48,38 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Search:
+    """A search of learning rates (lab/search.py): an odd number of `points`, `decades` apart, on `seeds` that judge nothing."""
+
+    points: int = field(metadata={"neutral": 5})
+    decades: float = field(metadata={"neutral": 0.5})
+    seeds: list[int] = field(metadata={"neutral": [100, 101]})
+
+    @classmethod
+    def standard(cls) -> "Search":
+        return build(cls, {}, problems=[])  # type: ignore[no-any-return]
+
+    def problems(self, *, judging: int) -> list[str]:
+        """Everything wrong with it in an ablation whose seeds 0 ... judging - 1 judge claims."""
+        found = []
+        if self.points < 3 or self.points % 2 == 0:
+            found.append(f"search.points = {self.points}: must be odd and 3 or more, so that the common rate is in the middle.")
+        if not 0 < self.decades <= 2:
+            found.append(f"search.decades = {self.decades:g}: must be above 0 and at most 2; half decades are 0.5.")
+        if len(set(self.seeds)) < max(1, len(self.seeds)) or any(seed < 0 for seed in self.seeds):
+            found.append(f"search.seeds = {self.seeds}: must be different whole numbers of 0 or more.")
+        if judges := sorted(seed for seed in self.seeds if 0 <= seed < judging):
+            found.append(f"search.seeds = {judges}: are among those that judge, 0 to {judging - 1}. Use 100 and more.")
+        return found
+
+
+@dataclass(frozen=True)
 class Ablation:
-    """One file of `ablations/`. `looks` are the numbers of seeds at which claims are judged; none: once, at `seeds`."""
+    """One file of `ablations/`. `looks` are the numbers of seeds at which claims are judged; none: once, at `seeds`.
+
+    search: how --search looks for learning rates, None for the standard one; where a file has it, its claims rest on a search.
+    core_minutes: what the whole of it takes at most at nano on one core of a CPU, all looks and extensions of the grid.
+    """
 
     title: str
     question: str
@@ -64,6 +94,8 @@ class Ablation:
     notes: list[str]
     claims: list[dict[str, Any]]
     looks: list[int] = field(metadata={"neutral": []})
+    search: Search = field(metadata={"neutral": None})
+    core_minutes: float | None = field(metadata={"neutral": None})
 
 
 def names() -> list[str]:
@@ -92,6 +124,7 @@ def load(name: str) -> Ablation:
     families = [arm.family for arm in arms.values()]
     found = claim_schema.problems(ablation.claims, arms=list(arms), families=families)
     found += claim_schema.look_problems(ablation.looks, seeds=ablation.seeds)
+    found += ablation.search.problems(judging=ablation.seeds) if ablation.search else []
     for key, value, known in (
         ("match.hold", ablation.match.hold, HOLDS),
         ("match.solve", ablation.match.solve, SOLVES),

@@ -46,6 +46,10 @@ def sweep(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan", action="store_true", help="print arms, counts, mismatch and time; start nothing"
     )
+    parser.add_argument(
+        "--search", action="store_true",
+        help="first search the learning rate of each arm, on seeds of its own; then train at each arm's best and at one rate",
+    )  # fmt: skip
     _retry(parser)
     listed(parser)
 

@@ -106,14 +106,32 @@ def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.runs import dumps, write_atomic
 
     plan = _planned(options, overrides)
+    from lab import staged
+
+    if options.search:
+        staged.refuse_search(plan)
     if options.plan:
         listing.print_plan(plan, _store(), as_json=options.json)
+        if options.search and not options.json:
+            print(staged.foretold(plan))
         return 0
-    plan.folder.mkdir(parents=True, exist_ok=True)
+
+    def carry_out(part: Any, title: str) -> None:
+        part.folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(part.folder / "plan.json", dumps(part.record, indent=1))
+        print(f"{options.name}: {title}", file=sys.stderr)
+        if options.retry:
+            _reopen(part)
+        _execute(part, quiet=options.json)
+
+    try:
+        plan = staged.run(
+            plan, _store(), carry_out, search=options.search, results=RESULTS, stop_early=options.seeds is None
+        )  # fmt: skip
+    except staged.Incomplete as incomplete:
+        plan = incomplete.plan
     write_atomic(plan.folder / "plan.json", dumps(plan.record, indent=1))
-    arms, seeds = len(plan.record["arms"]), len(plan.record["seeds"])
-    print(f"{options.name}: {arms} arms x {seeds} seeds, {plan.record['setting']}", file=sys.stderr)
-    return _run(plan, group=options.name, options=options, write_report=True)
+    return _told(plan, group=options.name, options=options, write_report=True)
 
 
 def _planned(options: argparse.Namespace, overrides: list[str], *, elsewhere: bool = False) -> Any:
@@ -157,11 +175,16 @@ def collect(options: argparse.Namespace, overrides: list[str]) -> int:
     return 0 if all(row["state"] in RESULT_STATES for row in rows) else 1
 
 
-def _run(plan: Any, *, group: str, options: argparse.Namespace, write_report: bool = False) -> int:
+def _run(plan: Any, *, group: str, options: argparse.Namespace) -> int:
     """Train what a plan lacks and print what came of it; 0 when every run has a result."""
     if options.retry:
         _reopen(plan)
     _execute(plan, quiet=options.json)
+    return _told(plan, group=group, options=options)
+
+
+def _told(plan: Any, *, group: str, options: argparse.Namespace, write_report: bool = False) -> int:
+    """Print what came of a plan; 0 when every run has a result."""
     page = _report(plan.record, plan.folder) if write_report else None
     rows = [
         listing.run_row(_store(), run_id, group=group, arm=job["manifest"]["job_type"])
@@ -206,9 +229,9 @@ def _reopen(plan: Any) -> None:
 
 
 def status(options: argparse.Namespace, overrides: list[str]) -> int:
-    planned = {
-        run_id: (plan["ablation"], arm["name"]) for plan in _plans() for arm in plan["arms"] for run_id in arm["runs"].values()
-    }  # fmt: skip
+    from lab.evidence import runs_of_arms
+
+    planned = {run_id: (plan["ablation"], arm) for plan in _plans() for run_id, arm in runs_of_arms(plan)}
     known = planned | {run_id: ("train", None) for run_id in _store().ids() if run_id not in planned}
     rows = [listing.run_row(_store(), run_id, group=group, arm=arm) for run_id, (group, arm) in known.items()]
     rows.sort(key=lambda row: (row["ablation"], row["arm"] or "", row["seed"] or 0))
@@ -455,14 +478,13 @@ def _execute(plan: Any, *, quiet: bool) -> dict[str, str]:
 
 
 def _report(plan: dict[str, Any], folder: Path) -> Path:
+    from lab.evidence import exact_lines, run_ids
     from lab.report import write
 
     store = _store()
     known = set(store.ids())
-    records = [
-        store.record(run_id) for arm in plan["arms"] for run_id in arm["runs"].values() if run_id in known
-    ]
-    return Path(write(plan, records, folder))
+    records = [store.record(run_id) for run_id in run_ids(plan) if run_id in known]
+    return Path(write(plan, records, folder, exact=exact_lines(RESULTS)))
 
 
 if __name__ == "__main__":

@@ -172,6 +172,26 @@ def gather(
     return _searched(found) if metric.startswith(SEARCHED) else found
 
 
+def run_ids(plan: dict[str, Any]) -> list[str]:
+    """Every run of a plan, each once: those that judge, those at one learning rate, those of the search."""
+    return list(dict.fromkeys(name for name, _ in runs_of_arms(plan)))
+
+
+def runs_of_arms(plan: dict[str, Any]) -> list[tuple[str, str]]:
+    """(run, arm) of every run of a plan."""
+    keys = ("runs", "runs_same_lr")
+    found = [(name, arm["name"]) for key in keys for arm in plan["arms"] for name in arm.get(key, {}).values()]
+    searched = plan.get("searching") or plan.get("search", {}).get("arms", {})
+    return found + [
+        (name, arm) for arm, rates in searched.items() for of in rates.values() for name in of.values()
+    ]
+
+
+def at_one_rate(plan: dict[str, Any]) -> dict[str, Any]:
+    """The searched plan as if every arm had been trained with the common learning rate."""
+    return plan | {"arms": [arm | {"runs": arm["runs_same_lr"]} for arm in plan["arms"]]}
+
+
 def exact_lines(results: Path) -> list[dict[str, Any]]:
     """The lines of results/exact.jsonl: {"claim", "check", "expected", "measured", "holds", "note"} each; none before it is written."""
     path = results / "exact.jsonl"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lab import branch
-from lab.ablation import X_VALUES, Ablation, Arm, Match, chosen_arms, compose_arms, load
+from lab.ablation import X_VALUES, Ablation, Arm, Match, Search, chosen_arms, compose_arms, load
 from lab.compose import Override, compose, has_gpu
 from lab.config import Config, ConfigError, RunConfig
 from lab.runs import RunStore, run_id
@@ -41,13 +41,15 @@ class PlannedArm:
 
 @dataclass(frozen=True)
 class Plan:
-    """What `lab sweep` will do. `record` is its JSON form, which reports read."""
+    """What `lab sweep` will do. `record` is its JSON form, which reports read; `arms` and `search` are for lab/staged.py."""
 
     record: dict[str, Any]
     folder: Path
     jobs: dict[str, dict[str, Any]]
     engine: Any
     tracker: Any
+    arms: tuple[PlannedArm, ...] = ()
+    search: Search | None = None
 
 
 def make(
@@ -97,8 +99,10 @@ def make(
         "x": {"key": ablation.axis.key, "label": ablation.axis.label, "numeric": ablation.axis.numeric},
         "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_branches(planned), *_repeats(planned), *baseline.corpus.notes],
         "reference_lines": _reference_lines(baseline),
+        **({"looks": ablation.looks} if ablation.looks else {}),
     }  # fmt: skip
-    return Plan(record, results / "sweeps" / name / setting, jobs, first.engine, first.tracker)
+    folder = results / "sweeps" / name / setting
+    return Plan(record, folder, jobs, first.engine, first.tracker, tuple(planned), ablation.search)
 
 
 def _setting(baseline: PlannedArm, overrides: Sequence[str], hold: str | None) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.config import ConfigError
+from lab.evidence import run_ids
 from lab.report import write
 from lab.runs import END_STATES, RunStore, dumps, write_atomic
 
@@ -25,7 +26,7 @@ def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
         for line in published_lines
         if (record := json.loads(line))["state"] != "failed"
     }
-    planned = [run_id for arm in plan["arms"] for run_id in arm["runs"].values()]
+    planned = run_ids(plan)
     lost = [run_id for run_id in kept if run_id not in planned]
     open_runs = [run_id for run_id in planned if run_id not in kept and store.state(run_id) not in END_STATES]
     where = f"{plan['ablation']} {plan['setting']}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.evidence import run_ids
 from lab.ledger import DECIDED, INCONCLUSIVE, ROOT, Row, flops, seconds_per_flop, tested
 from lab.runs import END_STATES, RunStore
 
@@ -75,7 +76,7 @@ def _local(results: Path, name: str) -> tuple[set[str], int]:
     store, answered, ended = RunStore(results / "runs"), set(), 0
     for path in (results / "sweeps" / name).glob("*/plan.json"):
         plan: dict[str, Any] = json.loads(path.read_text())
-        runs = {run_id for arm in plan["arms"] for run_id in arm["runs"].values()}
+        runs = run_ids(plan)
         done = sum(store.state(run_id) in END_STATES for run_id in runs)
         ended = max(ended, done)
         verdict = path.parent / "verdict.json"

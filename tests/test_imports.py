@@ -10,11 +10,11 @@ import pytest
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
     "config", "rules", "compose", "data", "model", "budget", "provenance", "curves", "runs", "branch", "train", "ablation", "exact", "plan", "parcel",
-    "sweep", "progress", "worker", "listing", "arguments", "cli",
+    "sweep", "staged", "progress", "worker", "listing", "arguments", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
 READING = (
-    "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "confounds", "claims", "simulation", "ledger",
+    "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "search", "confounds", "claims", "simulation", "ledger",
     "report", "publish", "cli",
 )  # fmt: skip
 HEAVY = {

@@ -69,7 +69,7 @@ def printed_serial() -> list[Check]:
     serial = y + ffn(second(y))
     printed = x + ffn(second(y))
     model = models.model(models.run_config("norm_placement=pre"))
-    ours, _ = model.blocks[0](x, model.position, drop=lambda t, site: t, diagnostics=False)
+    ours, *_ = model.blocks[0](x, model.position, drop=lambda t, site: t, diagnostics=False)
     return [
         same("the serial block is h = x + Attn(LN x), y = h + MLP(LN h)", ours, serial),
         differ(

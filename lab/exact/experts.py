@@ -31,7 +31,7 @@ def mixture(x: Tensor, router: Tensor, experts: list[FFN], *, active: int, norma
     scores = x @ router
     best = scores.topk(active, -1)
     gates = best.values.softmax(-1) if normalised else scores.softmax(-1).gather(-1, best.indices)
-    outputs = torch.stack([one(x) for one in experts], 1)
+    outputs = torch.stack([one.network(x) for one in experts], 1)
     return (gates[..., None] * outputs.gather(1, best.indices[..., None].expand(-1, -1, x.shape[-1]))).sum(1)
 
 
@@ -39,7 +39,7 @@ def mixture(x: Tensor, router: Tensor, experts: list[FFN], *, active: int, norma
 def exactness() -> list[Check]:
     x, router = normal(40, D), normal(D, EXPERTS, seed=1)
     alike, others = [expert(0)] * EXPERTS, [expert(seed) for seed in range(EXPERTS)]
-    dense = alike[0](x)
+    dense = alike[0].network(x)
     checks = [
         same(f"{active} of 8 equal experts, gates summing to 1: the dense layer", mixture(x, router, alike, active=active), dense)
         for active in (1, 2, 8)
@@ -48,7 +48,7 @@ def exactness() -> list[Check]:
     for one in silent:
         one.down.weight.zero_()
     choice = (x @ router).argmax(-1)
-    each = torch.stack([others[int(e)](row) for e, row in zip(choice, x, strict=True)])
+    each = torch.stack([others[int(e)].network(row) for e, row in zip(choice, x, strict=True)])
     total, used = sum(map(models.parameters, others)), 2 * models.parameters(others[0])
     return [
         *checks,

@@ -176,7 +176,7 @@ class CachedDecoder:
 def kv_cache() -> list[Check]:
     n, checks = 16, []
     for name in POSITIONS:
-        model = models.model(models.run_config(f"position={name}"))
+        model = models.model(models.run_config(f"position={name}", num_heads=3, head_dim=16))
         given = models.tokens(2, n)
         cached, decoder = [], CachedDecoder(model)
         for at in range(n):

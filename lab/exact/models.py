@@ -35,8 +35,9 @@ def run_config(*overrides: str, seed: int = 0, **shape: int) -> RunConfig:
     """The baseline with Hydra overrides, at `SHAPE` with some of its fields changed."""
     from lab.budget import Corpus, resolve
 
-    base = resolve(_composed(overrides), Corpus("none", 1.0, 1, "none"), shape_=SHAPE)
-    return dataclasses.replace(base, seed=seed, shape=dataclasses.replace(base.shape, **shape))
+    shaped = dataclasses.replace(SHAPE, **shape)
+    base = resolve(_composed(overrides), Corpus("none", 1.0, 1, "none"), shape_=shaped)
+    return dataclasses.replace(base, seed=seed)
 
 
 def model(config: RunConfig, *, dtype: torch.dtype = torch.float64) -> Any:

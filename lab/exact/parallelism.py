@@ -73,7 +73,7 @@ def tensor_parallel() -> list[Check]:
             same(
                 f"{name} layer split over 4 ranks, one all-reduce: the whole layer",
                 summed[0],
-                whole(x),
+                whole.network(x),
                 notes="holds",
             )
         )

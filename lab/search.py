@@ -1,0 +1,112 @@
+"""Which learning rates does a search try, and which one does each arm train with?
+
+Stage 1 trains every arm at every rate of one grid with tuning seeds that judge nothing; while an arm is best at an edge, the
+grid grows there by one step for all arms, MOST_EXTENSIONS times at most. Stage 2 trains the seeds that judge, at the best
+rate of each arm and at the common one, which the baseline is configured with. A diverged run counts as its loss before training.
+
+A search is part of a plan record, read by lab/lr_range.py (seeds, losses, at_init) and reports:
+
+    key, common, values     what was searched, the baseline's own value, the grid by rising value
+    metric, seeds           the loss, and the tuning seeds
+    arms                    {arm: {rate: {seed: run_id}}}
+    losses, at_init         {arm: {rate: [loss by seed, null where it diverged]}}; {arm: loss before training}
+    means                   {arm: {rate: mean over seeds, at most the loss before training}}
+    best, interior          {arm: rate}; {arm: whether the best one lies inside the grid}
+    sensitivity             {arm: mean over the grid of the loss less the best, over seeds} (lab/lr_range.py)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from lab import lr_range
+from lab.config import ConfigError
+from lab.metric import value_at_init, value_of
+
+KEY = "optimizer.lr"
+METRIC = "val/bpb"
+MOST_EXTENSIONS = 2
+DIGITS = 3  # of a rate
+
+
+def written(rate: float) -> str:
+    """A rate as a key of JSON and as an override."""
+    return f"{rate:.{DIGITS}g}"
+
+
+def grid(common: float, *, points: int, decades: float) -> list[float]:
+    """An odd number of rates, `decades` apart, around the common one."""
+    half = points // 2
+    return [_step(common, k * decades) if k else common for k in range(-half, half + 1)]
+
+
+def extended(values: Sequence[float], best: dict[str, float], *, decades: float) -> list[float]:
+    """The grid with one step more at each edge that is best for some arm; as it was where none is."""
+    low = [_step(values[0], -decades)] if values[0] in best.values() else []
+    high = [_step(values[-1], decades)] if values[-1] in best.values() else []
+    return [*low, *values, *high]
+
+
+def table(
+    runs: dict[str, dict[str, dict[str, str]]],
+    records: dict[str, dict[str, Any]],
+    *, common: float, values: Sequence[float], seeds: Sequence[int],
+) -> dict[str, Any]:  # fmt: skip
+    """The search of a plan record from {arm: {rate: {seed: run_id}}} and the record of each of those runs.
+
+    Raises ConfigError for a run that neither finished nor diverged: its loss is not known.
+    """
+    open_runs = [name for name, record in records.items() if record["state"] not in ("finished", "diverged")]
+    if open_runs:
+        raise ConfigError(f"{len(open_runs)} runs of the search have no loss: {', '.join(sorted(open_runs)[:3])}.")
+    losses: dict[str, dict[str, list[float | None]]] = {}
+    at_init: dict[str, float] = {}
+    for arm, by_rate in runs.items():
+        starts = [value_at_init(records[name], METRIC) for of in by_rate.values() for name in of.values()]
+        known = [value for value in starts if value is not None]
+        if not known:
+            raise ConfigError(f"arm {arm}: no run of its search logged a loss.")
+        at_init[arm] = fmean(known)
+        losses[arm] = {
+            rate: [_loss(records[of[str(seed)]]) for seed in seeds] for rate, of in by_rate.items()
+        }
+    found: dict[str, Any] = {
+        "key": KEY, "metric": METRIC, "common": common, "values": list(values), "seeds": list(seeds), "arms": runs,
+        "losses": losses, "at_init": at_init,
+    }  # fmt: skip
+    means = {
+        arm: {rate: fmean(_entered(loss, at_init[arm]) for loss in of) for rate, of in by_rate.items()}
+        for arm, by_rate in losses.items()
+    }
+    exact = {written(rate): rate for rate in values}
+    best = {arm: exact[min(of, key=lambda rate: (of[rate], float(rate)))] for arm, of in means.items()}
+    return found | {
+        "means": means,
+        "best": best,
+        "interior": {arm: values[0] < rate < values[-1] for arm, rate in best.items()},
+        "sensitivity": {
+            arm: fmean(lr_range.measured(found, arm, "sensitivity").values()) for arm in losses
+        },
+    }
+
+
+def at_rate(run: Any, rate: float) -> Any:
+    """The same RunConfig with another learning rate."""
+    return dataclasses.replace(run, optimizer=dataclasses.replace(run.optimizer, lr=rate))
+
+
+def _step(rate: float, decades: float) -> float:
+    return float(written(rate * 10**decades))
+
+
+def _loss(record: dict[str, Any]) -> float | None:
+    """The final loss of a run; None where it diverged."""
+    return value_of(record, METRIC) if record["state"] == "finished" else None
+
+
+def _entered(loss: float | None, at_init: float) -> float:
+    return at_init if loss is None or not math.isfinite(loss) else min(loss, at_init)

@@ -1,0 +1,189 @@
+"""In which stages does a sweep train, and when does it stop adding seeds?
+
+    search     every arm at every learning rate, on tuning seeds (lab/search.py); the grid may grow
+    look       the first look's seeds of every arm; then the next look's, unless every claim is decided
+
+Each stage follows from what the store holds of those before, so a sweep that is stopped or killed in any of them goes on
+with the same command, and no run is trained twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lab import search as rates
+from lab.ablation import Search
+from lab.config import ConfigError
+from lab.plan import Plan, PlannedArm, job_of
+from lab.runs import RESULT_STATES, RunStore
+
+Jobs = dict[str, dict[str, Any]]
+CarryOut = Callable[[Plan, str], None]
+
+
+class Incomplete(Exception):
+    """A stage has runs without a result, and what comes next rests on them; `plan` is as far as it is known."""
+
+    def __init__(self, plan: Plan):
+        super().__init__()
+        self.plan = plan
+
+
+def run(
+    plan: Plan, store: RunStore, carry_out: CarryOut, *, search: bool, results: Path, stop_early: bool = True
+) -> Plan:
+    """Carry out the stages of `plan` and return the plan as it came to be, with the jobs of all stages.
+
+    carry_out(plan, title) trains the jobs of one stage and keeps its record. stop_early: let the looks of the ablation end
+    the sweep; otherwise all its seeds are trained. Raises Incomplete.
+    """
+    if search:
+        plan = _searched(plan, store, carry_out, results)
+    return _looked(plan, store, carry_out, results, stop_early=stop_early)
+
+
+def first_rates(plan: Plan) -> list[float]:
+    """The grid that a search of this plan starts with."""
+    wanted = plan.search or Search.standard()
+    return rates.grid(_common(plan), points=wanted.points, decades=wanted.decades)
+
+
+def foretold(plan: Plan) -> str:
+    """What a search adds to the plan, in words, before it is known which rates are best."""
+    wanted, values = plan.search or Search.standard(), first_rates(plan)
+    arms, seeds = len(plan.arms), len(wanted.seeds)
+    first, step = arms * len(values) * seeds, arms * seeds
+    return (
+        f"search: {first} runs of {arms} arms at {', '.join(map(rates.written, values))} with seeds "
+        f"{', '.join(map(str, wanted.seeds))}, {step} more each time an arm is best at an edge, at most "
+        f"{rates.MOST_EXTENSIONS} times; then the runs above at each arm's best rate and at the common one"
+    )
+
+
+def refuse_search(plan: Plan) -> None:
+    """Raises ConfigError where a search of learning rates can't be made of this plan."""
+    wanted, problems = plan.search or Search.standard(), []
+    fixed = [item.name for item in plan.arms if any(t.startswith("optimizer.lr=") for t in item.arm.overrides)]
+    if fixed:
+        problems.append(f"--search: arm {', '.join(fixed)} sets optimizer.lr itself. Leave --search out.")
+    used = sorted(set(wanted.seeds) & set(plan.record["seeds"]))
+    if used:
+        problems.append(f"--search: tuning seeds {', '.join(map(str, used))} would judge claims too. Use fewer --seeds.")
+    if problems:
+        raise ConfigError(problems)
+
+
+def _searched(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path) -> Plan:
+    """Stage 1, and the plan that trains each arm at its best rate and at the common one."""
+    refuse_search(plan)
+    wanted, common = plan.search or Search.standard(), _common(plan)
+    values, tuning = first_rates(plan), Jobs()
+    record = plan.record | {"setting": f"{plan.record['setting']}-lr"}
+    plan = dataclasses.replace(plan, record=record, folder=plan.folder.with_name(record["setting"]))
+    for extension in range(rates.MOST_EXTENSIONS + 1):
+        jobs, runs = _tuning_jobs(plan, values, wanted.seeds, results)
+        tuning |= jobs
+        trying = dataclasses.replace(plan, jobs=jobs, record=record | {"searching": runs})
+        listed = ", ".join(map(rates.written, values))
+        more = f", extended {extension} time{'s' * (extension > 1)}" if extension else ""
+        carry_out(trying, f"search: {len(plan.arms)} arms x {len(wanted.seeds)} seeds at {listed}{more}")
+        _complete(dataclasses.replace(trying, jobs=tuning), jobs, store)
+        found = rates.table(
+            runs, {name: store.record(name) for name in jobs}, common=common, values=values, seeds=wanted.seeds
+        )
+        wider = rates.extended(values, found["best"], decades=wanted.decades)
+        if wider == values or extension == rates.MOST_EXTENSIONS:
+            break
+        values = wider
+    entries = []
+    judging = Jobs()
+    for item, entry in zip(plan.arms, plan.record["arms"], strict=True):
+        best, same = (
+            _seed_jobs(item, rate, plan, results) for rate in (found["best"][item.name], common)
+        )
+        judging |= best | same
+        ids = [dict(zip(map(str, record["seeds"]), jobs, strict=True)) for jobs in (best, same)]
+        entries.append(entry | {"runs": ids[0], "runs_same_lr": ids[1], "best_lr": found["best"][item.name]})
+    return dataclasses.replace(
+        plan, record=record | {"search": found | {"extended": extension}, "arms": entries}, jobs=tuning | judging
+    )
+
+
+def _looked(
+    plan: Plan, store: RunStore, carry_out: CarryOut, results: Path, *, stop_early: bool
+) -> Plan:
+    """The stages of the seeds that judge; stops after the look that decides every claim."""
+    from lab.claims import decided
+    from lab.evidence import exact_lines
+
+    seeds, looks = plan.record["seeds"], plan.record.get("looks") or []
+    ends = [look for look in looks if look < len(seeds)] if stop_early else []
+    for end in [*ends, len(seeds)]:
+        part = first_seeds(plan, seeds[:end])
+        carry_out(part, f"{len(part.record['arms'])} arms x {end} seeds, {part.record['setting']}")
+        _complete(part, part.jobs, store)
+        if end == len(seeds):
+            break
+        records = [store.record(name) for arm in part.record["arms"] for name in arm["runs"].values()]
+        if decided(part.record, records, exact=exact_lines(results)):
+            stopped = {"seeds": end, "of": len(seeds), "why": "further seeds could change no outcome"}
+            part.record["stopped"] = stopped
+            return part
+    if looks and stop_early:
+        part.record["stopped"] = {"seeds": end, "of": len(seeds), "why": "these were the last of the ablation"}
+    return part
+
+
+def first_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
+    """The plan of some of its seeds, with the whole of its search."""
+    if list(seeds) == plan.record["seeds"]:
+        return plan
+    kept = {str(seed) for seed in seeds}
+    arms = [
+        arm | {key: {s: i for s, i in arm[key].items() if s in kept} for key in ("runs", "runs_same_lr") if key in arm}
+        for arm in plan.record["arms"]
+    ]  # fmt: skip
+    left = {i for arm in plan.record["arms"] for key in ("runs", "runs_same_lr") for i in arm.get(key, {}).values()}
+    left -= {i for arm in arms for key in ("runs", "runs_same_lr") for i in arm.get(key, {}).values()}
+    jobs = {name: job for name, job in plan.jobs.items() if name not in left}
+    return dataclasses.replace(plan, record=plan.record | {"seeds": list(seeds), "arms": arms}, jobs=jobs)
+
+
+def _common(plan: Plan) -> float:
+    """The learning rate that the baseline is configured with."""
+    name = next(arm["name"] for arm in plan.record["arms"] if arm["baseline"])
+    return float(next(item for item in plan.arms if item.name == name).run.optimizer.lr)
+
+
+def _tuning_jobs(
+    plan: Plan, values: Sequence[float], seeds: Sequence[int], results: Path
+) -> tuple[Jobs, dict[str, dict[str, dict[str, str]]]]:
+    jobs: Jobs = {}
+    runs: dict[str, dict[str, dict[str, str]]] = {}
+    for item in plan.arms:
+        for rate in values:
+            for seed in seeds:
+                job = _job(item, rate, seed, plan, results)
+                jobs.setdefault(job["run_id"], job)
+                runs.setdefault(item.name, {}).setdefault(rates.written(rate), {})[str(seed)] = job["run_id"]
+    return jobs, runs
+
+
+def _seed_jobs(item: PlannedArm, rate: float, plan: Plan, results: Path) -> Jobs:
+    """The jobs of an arm at one rate, by rising seed."""
+    listed = [_job(item, rate, seed, plan, results) for seed in plan.record["seeds"]]
+    return {job["run_id"]: job for job in listed}
+
+
+def _job(item: PlannedArm, rate: float, seed: int, plan: Plan, results: Path) -> dict[str, Any]:
+    tags = [plan.record["x"]["key"], plan.record["size"], plan.record["data"]]
+    searched = dataclasses.replace(item, run=rates.at_rate(item.run, rate))
+    return job_of(searched, seed=seed, results=results, group=plan.record["ablation"], tags=tags)
+
+
+def _complete(plan: Plan, jobs: Jobs, store: RunStore) -> None:
+    if any(store.state(name) not in RESULT_STATES for name in jobs):
+        raise Incomplete(plan)
