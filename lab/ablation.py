@@ -63,13 +63,19 @@ class Search:
         """Everything wrong with it in an ablation whose seeds 0 ... judging - 1 judge claims."""
         found = []
         if self.points < 3 or self.points % 2 == 0:
-            found.append(f"search.points = {self.points}: must be odd and 3 or more, so that the common rate is in the middle.")
+            found.append(
+                f"search.points = {self.points}: must be odd and 3 or more, so that the common rate is in the middle."
+            )
         if not 0 < self.decades <= 2:
-            found.append(f"search.decades = {self.decades:g}: must be above 0 and at most 2; half decades are 0.5.")
+            found.append(
+                f"search.decades = {self.decades:g}: must be above 0 and at most 2; half decades are 0.5."
+            )
         if len(set(self.seeds)) < max(1, len(self.seeds)) or any(seed < 0 for seed in self.seeds):
             found.append(f"search.seeds = {self.seeds}: must be different whole numbers of 0 or more.")
         if judges := sorted(seed for seed in self.seeds if 0 <= seed < judging):
-            found.append(f"search.seeds = {judges}: are among those that judge, 0 to {judging - 1}. Use 100 and more.")
+            found.append(
+                f"search.seeds = {judges}: are among those that judge, 0 to {judging - 1}. Use 100 and more."
+            )
         return found
 
 

@@ -128,6 +128,8 @@ def _predicate_problems(
     for key, choices in CHOICES.items():
         if key in parameters and parameters[key] not in choices:
             found.append(f".{key} = {parameters[key]}: unknown. Known: {', '.join(choices)}.")
+    if name == "bounded" and ("below" in parameters) == ("above" in parameters):
+        found.append(": needs one bound. Write below: NUMBER or above: NUMBER.")
     if name == "below_line" and judged.name != "val/bpb":
         found.append(": reference lines are in bits per byte. Set metric: val/bpb.")
     for kind, named, known in (

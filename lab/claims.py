@@ -16,7 +16,7 @@ from lab import noise, stats
 from lab.claim_schema import parts
 from lab.comparison import Statement, compare
 from lab.confounds import confounds
-from lab.evidence import METRIC, Arm, Evidence, gather
+from lab.evidence import METRIC, Arm, Evidence, at_one_rate, gather
 from lab.judgement import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SMALL, Judgement, judge, margin_of
 
 EVIDENCE = dict[str, Evidence]  # by metric
@@ -32,6 +32,7 @@ def verdict(
     """
     evidence, of_metric = gather(plan, records), _by_metric(plan, records, exact)
     judged = judge(plan["claims"], of_metric, looks_of(plan))
+    of_rate = _at_one_rate(plan, records) if "search" in plan else {}
     return {
         "format": 1,
         **{
@@ -40,7 +41,7 @@ def verdict(
         },
         "metric": METRIC,
         "alike": evidence.alike,
-        "arms": [_describe(arm, evidence) for arm in evidence.arms],
+        "arms": [_describe(arm, evidence) | of_rate.get(arm.name, {}) for arm in evidence.arms],
         "claims": [
             _written(claim, judgement, of_metric[claim["metric"]])
             for claim, judgement in zip(plan["claims"], judged, strict=True)
@@ -154,6 +155,23 @@ def _why(listed: Sequence[tuple[Statement, str]], outcome: str) -> str:
         SMALL: "the difference is too small: ",
     }
     return lead.get(outcome, "") + "; ".join(texts)
+
+
+def _at_one_rate(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Of each arm of a searched plan: its best rate, how sharp that is, and how it does at the rate common to all arms."""
+    search, evidence = plan["search"], gather(at_one_rate(plan), records)
+    return {
+        arm.name: {
+            "best_lr": search["best"][arm.name],
+            "interior": search["interior"][arm.name],
+            "lr_sensitivity": search["sensitivity"][arm.name],
+            "same_lr": {
+                "lr": search["common"],
+                **{key: _describe(arm, evidence)[key] for key in ("states", "bpb", "difference", "difference_percent")},
+            },
+        }
+        for arm in evidence.arms
+    }  # fmt: skip
 
 
 def _describe(arm: Arm, evidence: Evidence) -> dict[str, Any]:

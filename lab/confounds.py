@@ -85,6 +85,8 @@ def _learning_rate(plan: dict[str, Any], evidence: Evidence) -> list[str]:
                 if cut
                 else []
             ),
+            *_edges(search, evidence),
+            f"Differences are those at each arm's best rate; the table has those at {search['common']:g} for all as well.",
         ]
     if len(used) > 1:
         return [f"Arms use different learning rates ({', '.join(f'{rate:g}' for rate in used)})."]
@@ -92,6 +94,22 @@ def _learning_rate(plan: dict[str, Any], evidence: Evidence) -> list[str]:
         f"The learning rate was not searched per arm: all use {used[0]:g}. An arm whose best rate lies elsewhere looks "
         "worse than it is."
     ]
+
+
+def _edges(search: dict[str, Any], evidence: Evidence) -> list[str]:
+    """How the grid grew, and arms whose best rate is nevertheless at its edge."""
+    values, times = search["values"], search["extended"]
+    edge = [
+        f"{arm.label} {search['best'][arm.name]:g}"
+        for arm in evidence.arms
+        if not search["interior"][arm.name]
+    ]
+    grid = f"Every arm tried the same {len(values)} rates, {values[0]:g} to {values[-1]:g}"
+    grid += f"; the grid was extended {times} time{'s' * (times > 1)}" if times else ""
+    return [
+        grid + ".",
+        *([f"The best rate is at the edge of the grid, so a better one may lie beyond: {', '.join(edge)}."] if edge else []),
+    ]  # fmt: skip
 
 
 def _tokens(evidence: Evidence) -> list[str]:
@@ -131,6 +149,8 @@ def _seeds(plan: dict[str, Any]) -> list[str]:
             "against no difference, and its margin applies to the mean alone. The arm shown as best was picked from the seeds that "
             "judge it, so its level is a little flattered; the verdicts compare with every rival instead and do not rest on that choice."
         )
+    if stopped := plan.get("stopped"):
+        found.append(f"{stopped['seeds']} of at most {stopped['of']} seeds were trained: {stopped['why']}.")
     if len(looks) > 1:
         found.append(
             f"Looks at {' and '.join(map(str, looks))} seeds, fixed beforehand, share the 5 %; a claim keeps the outcome of the first "

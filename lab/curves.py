@@ -5,6 +5,7 @@ from typing import Any
 
 RECORD_POINTS, RECORD_EVALUATIONS, RECORD_SPIKES = 60, 20, 20
 EXCESS = "val/excess/"
+PEAKS = ("attention/logit_max", "residual/rms")
 
 
 def curves(lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -19,6 +20,7 @@ def curves(lines: list[dict[str, Any]]) -> dict[str, Any]:
         s["step"]: [s["step"], s["tokens"], _short(s["train/loss"]), _short(s["grad/norm"])] for s in train
     }
     return {
+        "peaks": _peaks(kind.get("diagnostics", [])),
         "train": [unique[step] for step in sorted(unique)],
         "validation": [
             [e["step"], e["tokens"], _short(e["val/loss"]), _short(e["val/bpb"])]
@@ -30,6 +32,21 @@ def curves(lines: list[dict[str, Any]]) -> dict[str, Any]:
             for s in sorted(spikes, key=lambda s: s["step"])
         ],
     }
+
+
+def _peaks(diagnostics: list[dict[str, Any]]) -> dict[str, float | None]:
+    """The largest attention logit and the largest stream that any diagnosed step and layer had; steps are thinned."""
+    found = {}
+    for name in PEAKS:
+        values = [
+            v
+            for line in diagnostics
+            for key, v in line.items()
+            if key.startswith(f"{name}/") and v is not None
+        ]
+        if values:
+            found[name] = _short(max(values))
+    return found
 
 
 def _excess(evaluations: list[dict[str, Any]]) -> dict[str, list[list[float | None]]]:

@@ -180,7 +180,9 @@ def run_ids(plan: dict[str, Any]) -> list[str]:
 def runs_of_arms(plan: dict[str, Any]) -> list[tuple[str, str]]:
     """(run, arm) of every run of a plan."""
     keys = ("runs", "runs_same_lr")
-    found = [(name, arm["name"]) for key in keys for arm in plan["arms"] for name in arm.get(key, {}).values()]
+    found = [
+        (name, arm["name"]) for key in keys for arm in plan["arms"] for name in arm.get(key, {}).values()
+    ]
     searched = plan.get("searching") or plan.get("search", {}).get("arms", {})
     return found + [
         (name, arm) for arm, rates in searched.items() for of in rates.values() for name in of.values()

@@ -3,6 +3,10 @@
     val/bpb, val/bpb/<language>, val/loss, train/loss    a fraction of the rival's value, lower is better
     val/excess_bpb, excess/<skill>                       bits a byte, bits a word of the skill; lower is better
     accuracy/<skill>                                     share of forced choices that are right; higher is better
+    val/entropy                                          of the predictions; a fraction of the rival's value, higher is better
+    gap                                                  (val/loss - train/loss) / val/loss, near the end of training
+    longer/<k>                                           val/bpb with k times the context over that with one, less 1
+    peak/<statistic>                                     the largest of all layers and diagnosed steps
     spikes/<signal>/<score>                              as lab/train/stability.py scores them; lower is better
     tokens_per_second                                    a fraction; higher is better
     lr/max_stable, lr/width, lr/sensitivity              from the search of learning rates, see lab/lr_range.py
@@ -19,6 +23,7 @@ from typing import Any
 from lab.stats import Estimate, in_percent
 
 CHANCE = 0.5
+GAP_SHARE = 0.1
 SCORES = ("events", "score_k4", "score_k7", "p999_over_median")
 SIGNALS = ("grad/norm", "train/loss")
 SEARCHED = "lr/"  # metrics of the learning-rate search, a value for each of its seeds
@@ -57,11 +62,21 @@ EXACT_NAMES = {
     "train/loss": Metric("train/loss", relative=True),
     "val/excess_bpb": Metric("val/excess_bpb", unit="bits a byte"),
     "tokens_per_second": Metric("tokens_per_second", relative=True, higher_is_better=True),
+    "val/entropy": Metric("val/entropy", relative=True, higher_is_better=True),
+    "gap": Metric("gap", unit="of the validation loss"),
+    "peak/attention/logit_max": Metric("peak/attention/logit_max"),
+    "peak/residual/rms": Metric("peak/residual/rms"),
     "lr/max_stable": Metric("lr/max_stable", higher_is_better=True, unit="half decades"),
     "lr/width": Metric("lr/width", higher_is_better=True, unit="half decades"),
     "lr/sensitivity": Metric("lr/sensitivity", unit="of the searched loss"),
 }
-PATTERNS = ("val/bpb/<language>", "excess/<skill>", "accuracy/<skill>", "spikes/<signal>/<score>")
+PATTERNS = (
+    "val/bpb/<language>",
+    "longer/<k>",
+    "excess/<skill>",
+    "accuracy/<skill>",
+    "spikes/<signal>/<score>",
+)
 
 
 def metric(name: str) -> Metric | None:
@@ -72,6 +87,8 @@ def metric(name: str) -> Metric | None:
     if kind == "spikes":
         signal, _, score = rest.rpartition("/")
         return Metric(name) if signal in SIGNALS and score in SCORES else None
+    if kind == "longer" and rest.isdecimal():
+        return Metric(name, unit="of the loss at the trained length")
     if kind == "excess" and rest:
         return Metric(name, unit="bits a word")
     if kind == "accuracy" and rest:
@@ -94,6 +111,13 @@ def value_of(record: dict[str, Any], name: str) -> float | None:
     if kind == "spikes":
         signal, _, score = rest.rpartition("/")
         return _number(summary["spikes"][signal][score])
+    if name == "gap":
+        return _gap(record)
+    if kind == "peak":
+        return _number(record["curves"].get("peaks", {}).get(rest))
+    if kind == "longer":
+        one, long = (_number(summary.get(f"val/bpb/length_{k}")) for k in ("1", rest))
+        return long / one - 1 if one and long is not None else None
     if kind in ("excess", "accuracy"):
         return _number((summary.get("skills") or {}).get(rest, {}).get(kind))
     return _number(summary.get(name))
@@ -105,7 +129,7 @@ def value_at_init(record: dict[str, Any], name: str) -> float | None:
     Its spikes and its speed are those it had. Nats a token become bits a byte by the run's own evaluations, or, where it
     has none, by the bytes a token of its training text.
     """
-    if name.startswith(("spikes/", "tokens_per_second")):
+    if name.startswith(("spikes/", "tokens_per_second", "peak/")):
         return value_of(record, name)
     if name.startswith("accuracy/"):
         return CHANCE
@@ -121,6 +145,15 @@ def value_at_init(record: dict[str, Any], name: str) -> float | None:
     if not summary.get("bytes"):
         return None
     return float(nats / math.log(2) * summary["tokens"] / summary["bytes"])
+
+
+def _gap(record: dict[str, Any]) -> float | None:
+    """How far the loss of unseen text lies above that of the text trained on, by the last tenth of the logged steps."""
+    points, loss = record["curves"]["train"], _number(record["summary"].get("val/loss"))
+    last = [
+        nats for step, _, nats, _ in points if nats is not None and step > (1 - GAP_SHARE) * points[-1][0]
+    ]
+    return (loss - math.fsum(last) / len(last)) / loss if loss and last else None
 
 
 def _number(value: Any) -> float | None:

@@ -14,6 +14,7 @@ bits per byte, so that a margin of 0.01 is 1 %. `PREDICATES` at the end is the c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -180,7 +181,7 @@ def lr_range(
     one, other = (
         list(rates.measured(search, arm.name, measure, tolerance=tolerance).values()) for arm in (a, b)
     )
-    further = min(x - y for x, y in zip(one, other, strict=True))
+    further = round(min(x - y for x, y in zip(one, other, strict=True)), 1)  # -0.4 less -1.4 is not quite 1
     small = [
         stats.p_shuffled([x + half_decades for x in high], low) for high, low in ((one, other), (other, one))
     ]
@@ -219,6 +220,34 @@ def below_line(evidence: Evidence, *, arm: str, line: str) -> list[Statement]:
             ),
         )
     ]  # fmt: skip
+
+
+def bounded(
+    evidence: Evidence, *, arm: str, below: float | None = None, above: float | None = None
+) -> list[Statement]:
+    """BOUND: the mean metric of one arm lies below a bound, or above one; a single sample, against a fixed number."""
+    subject, metric = evidence.arm(arm), evidence.metric
+    bound, sample = (below if above is None else above) or 0.0, list(subject.scores.values())
+    low, high = stats.p_less(sample, bound), stats.p_greater(sample, bound)
+    side = "below" if above is None else "above"
+    diverged = f"; {subject.label} diverged" if subject.diverged else ""
+    off = tuple(value - bound for value in sample)
+    return [
+        Statement(
+            f"{metric.name} of {subject.label} is {side} {bound:g} ({stats.estimate(sample).text(metric.unit)}{diverged})",
+            low if above is None else high,
+            high if above is None else low,
+            decisive=Comparison(
+                arm,
+                str(bound),
+                f"{subject.label} against {bound:g}",
+                replace(metric, relative=False),
+                off,
+                (),
+                True,
+            ),
+        )
+    ]
 
 
 def exact(evidence: Evidence, *, claim: str) -> list[Statement]:
@@ -270,5 +299,6 @@ PREDICATES: dict[str, Callable[..., list[Statement]]] = {
     "did": did,
     "lr_range": lr_range,
     "below_line": below_line,
+    "bounded": bounded,
     "exact": exact,
 }

@@ -62,7 +62,9 @@ def table(
     """
     open_runs = [name for name, record in records.items() if record["state"] not in ("finished", "diverged")]
     if open_runs:
-        raise ConfigError(f"{len(open_runs)} runs of the search have no loss: {', '.join(sorted(open_runs)[:3])}.")
+        raise ConfigError(
+            f"{len(open_runs)} runs of the search have no loss: {', '.join(sorted(open_runs)[:3])}."
+        )
     losses: dict[str, dict[str, list[float | None]]] = {}
     at_init: dict[str, float] = {}
     for arm, by_rate in runs.items():
@@ -88,9 +90,7 @@ def table(
         "means": means,
         "best": best,
         "interior": {arm: values[0] < rate < values[-1] for arm, rate in best.items()},
-        "sensitivity": {
-            arm: fmean(lr_range.measured(found, arm, "sensitivity").values()) for arm in losses
-        },
+        "sensitivity": {arm: fmean(lr_range.measured(found, arm, "sensitivity").values()) for arm in losses},
     }
 
 

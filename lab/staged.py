@@ -66,12 +66,16 @@ def foretold(plan: Plan) -> str:
 def refuse_search(plan: Plan) -> None:
     """Raises ConfigError where a search of learning rates can't be made of this plan."""
     wanted, problems = plan.search or Search.standard(), []
-    fixed = [item.name for item in plan.arms if any(t.startswith("optimizer.lr=") for t in item.arm.overrides)]
+    fixed = [
+        item.name for item in plan.arms if any(t.startswith("optimizer.lr=") for t in item.arm.overrides)
+    ]
     if fixed:
         problems.append(f"--search: arm {', '.join(fixed)} sets optimizer.lr itself. Leave --search out.")
     used = sorted(set(wanted.seeds) & set(plan.record["seeds"]))
     if used:
-        problems.append(f"--search: tuning seeds {', '.join(map(str, used))} would judge claims too. Use fewer --seeds.")
+        problems.append(
+            f"--search: tuning seeds {', '.join(map(str, used))} would judge claims too. Use fewer --seeds."
+        )
     if problems:
         raise ConfigError(problems)
 
@@ -92,7 +96,11 @@ def _searched(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path) -
         carry_out(trying, f"search: {len(plan.arms)} arms x {len(wanted.seeds)} seeds at {listed}{more}")
         _complete(dataclasses.replace(trying, jobs=tuning), jobs, store)
         found = rates.table(
-            runs, {name: store.record(name) for name in jobs}, common=common, values=values, seeds=wanted.seeds
+            runs,
+            {name: store.record(name) for name in jobs},
+            common=common,
+            values=values,
+            seeds=wanted.seeds,
         )
         wider = rates.extended(values, found["best"], decades=wanted.decades)
         if wider == values or extension == rates.MOST_EXTENSIONS:
@@ -101,20 +109,18 @@ def _searched(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path) -
     entries = []
     judging = Jobs()
     for item, entry in zip(plan.arms, plan.record["arms"], strict=True):
-        best, same = (
-            _seed_jobs(item, rate, plan, results) for rate in (found["best"][item.name], common)
-        )
+        best, same = (_seed_jobs(item, rate, plan, results) for rate in (found["best"][item.name], common))
         judging |= best | same
         ids = [dict(zip(map(str, record["seeds"]), jobs, strict=True)) for jobs in (best, same)]
         entries.append(entry | {"runs": ids[0], "runs_same_lr": ids[1], "best_lr": found["best"][item.name]})
     return dataclasses.replace(
-        plan, record=record | {"search": found | {"extended": extension}, "arms": entries}, jobs=tuning | judging
+        plan,
+        record=record | {"search": found | {"extended": extension}, "arms": entries},
+        jobs=tuning | judging,
     )
 
 
-def _looked(
-    plan: Plan, store: RunStore, carry_out: CarryOut, results: Path, *, stop_early: bool
-) -> Plan:
+def _looked(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path, *, stop_early: bool) -> Plan:
     """The stages of the seeds that judge; stops after the look that decides every claim."""
     from lab.claims import decided
     from lab.evidence import exact_lines
@@ -133,7 +139,11 @@ def _looked(
             part.record["stopped"] = stopped
             return part
     if looks and stop_early:
-        part.record["stopped"] = {"seeds": end, "of": len(seeds), "why": "these were the last of the ablation"}
+        part.record["stopped"] = {
+            "seeds": end,
+            "of": len(seeds),
+            "why": "these were the last of the ablation",
+        }
     return part
 
 
@@ -146,7 +156,12 @@ def first_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
         arm | {key: {s: i for s, i in arm[key].items() if s in kept} for key in ("runs", "runs_same_lr") if key in arm}
         for arm in plan.record["arms"]
     ]  # fmt: skip
-    left = {i for arm in plan.record["arms"] for key in ("runs", "runs_same_lr") for i in arm.get(key, {}).values()}
+    left = {
+        i
+        for arm in plan.record["arms"]
+        for key in ("runs", "runs_same_lr")
+        for i in arm.get(key, {}).values()
+    }
     left -= {i for arm in arms for key in ("runs", "runs_same_lr") for i in arm.get(key, {}).values()}
     jobs = {name: job for name, job in plan.jobs.items() if name not in left}
     return dataclasses.replace(plan, record=plan.record | {"seeds": list(seeds), "arms": arms}, jobs=jobs)

@@ -30,6 +30,11 @@ CAPTIONS = {
         "Gradient norm before clipping",
         "One panel an arm, one line a seed, thinned to 60 points with the spikes kept; grey lines are the other arms.",
     ),
+    "rates": (
+        "Loss against the learning rate",
+        "Final loss of every arm at every rate of the search, mean over its tuning seeds, which judge nothing; dots are seeds. "
+        "Open markers are diverged runs, which count as the loss before training. The ring marks the rate an arm is judged at.",
+    ),
     "skills": (
         "By skill",
         "Left: what the words that test a skill cost beyond their exact surprisal, in bits a word, mean over seeds; 0 is a "
@@ -87,9 +92,9 @@ def _command(plan: dict[str, Any]) -> str:
     """The make command whose plan this is."""
     rest = [text for text in plan["overrides"] if text.partition("=")[0] not in ("size", "data")]
     rest = [*" ".join(plan["flags"]).split(), *rest]
-    command = (
-        f"make sweep-{plan['ablation']} SIZE={plan['size']} DATA={plan['data']} SEEDS={len(plan['seeds'])}"
-    )
+    command = f"make sweep-{plan['ablation']} SIZE={plan['size']} DATA={plan['data']}"
+    command += "" if "stopped" in plan else f" SEEDS={len(plan['seeds'])}"
+    command += " SEARCH=1" if "search" in plan else ""
     return command + (f" ARGS={shlex.quote(shlex.join(rest))}" if rest else "")
 
 
@@ -116,6 +121,12 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
         "arm", plan["x"]["label"], "val/bpb", "difference to baseline", "runs", "mismatch", "d_model", "layers",
         "heads x size", "d_ff", "body parameters", "all parameters", "spike score k=4", "k=7",
     ]  # fmt: skip
+    if "search" in plan:
+        header[4:4] = [
+            "best learning rate",
+            f"difference at {plan['search']['common']:g}",
+            "sensitivity to the rate",
+        ]
     rows, sort = [], []
     for entry, judged in zip(plan["arms"], found["arms"], strict=True):
         shape, counts, arm = entry["shape"], entry["counts"], evidence.arm(entry["name"])
@@ -135,9 +146,21 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
             *((f"{counts[key]:,}", counts[key]) for key in ("body_parameters", "parameters")),
             *((f"{100 * score:.2f} %" if score is not None else "", score) for score in spikes),
         ]
+        if "search" in plan:
+            cells[4:4] = _searched(judged)
         rows.append([text for text, _ in cells])
         sort.append([number for _, number in cells])
     return Table(header, rows, sort)
+
+
+def _searched(judged: dict[str, Any]) -> list[tuple[str, float | None]]:
+    """The cells of an arm's search: best rate, difference at the common one, sensitivity in bits a byte."""
+    same = judged["same_lr"]["difference_percent"]
+    return [
+        (f"{judged['best_lr']:g}" + ("" if judged["interior"] else " (edge of the grid)"), judged["best_lr"]),
+        (Estimate(**same).times(0.01).percent_text() if same else "", same["mean"] if same else None),
+        (f"{judged['lr_sensitivity']:.3f}", judged["lr_sensitivity"]),
+    ]
 
 
 def _level(level: dict[str, Any] | None, judged: dict[str, Any]) -> str:

@@ -35,13 +35,13 @@ def evaluate(
 ) -> dict[str, float | int | None]:
     """Plain cross-entropy with nothing dropped.
 
-    val/loss (nats a token), val/bpb and val/bytes are over every scored token, val/bpb/<language> over those of one
+    val/loss and val/entropy of the predictions (nats a token), val/bpb and val/bytes are over every scored token, val/bpb/<language> over those of one
     language. Over the exact part of val/exact_bytes, in bits a byte of it, None where there is none: val/floor_bpb,
     val/excess_bpb, val/excess_error (its standard error over stories) and val/excess/<skill>, which sum to val/excess_bpb.
     """
     nats_of_row, excess_of_row = [], []
     excess_of_skill = np.zeros(len(shards.skills))
-    tokens, exact_bytes, floor = 0, 0, 0.0
+    tokens, exact_bytes, floor, entropy = 0, 0, 0.0, 0.0
     for batch in batches:
         rows = torch.from_numpy(batch.tokens).to(device)
         with autocast:
@@ -50,6 +50,7 @@ def evaluate(
         losses = F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), reduction="none")
         nats = losses.view(batch.scored.shape).double().cpu().numpy()
         nats_of_row.append((nats * batch.scored).sum(axis=1))
+        entropy += float(_entropy(logits)[torch.from_numpy(batch.scored).to(device)].sum(dtype=torch.float64))
         tokens += int(batch.scored.sum())
         if not batch.exact_bytes:
             continue
@@ -65,6 +66,7 @@ def evaluate(
         "val/loss": float(row_nats.sum()) / tokens,
         "val/bpb": float(row_nats.sum()) / (math.log(2) * int(row_bytes.sum())),
         "val/bytes": int(row_bytes.sum()),
+        "val/entropy": entropy / tokens,
         "val/exact_bytes": exact_bytes or None,
         "val/excess_bpb": None,
         "val/excess_error": None,
@@ -86,6 +88,11 @@ def evaluate(
             bits = math.log(2) * sizes[index]
             values[f"val/bpb/{shards.languages[index]}"] = float(row_nats[row_language == index].sum() / bits)
     return values
+
+
+def _entropy(logits: Tensor) -> Tensor:
+    """Nats a prediction, [..., vocab_size] -> [...]."""
+    return torch.logsumexp(logits, -1) - (logits.softmax(-1) * logits).sum(-1)
 
 
 def _word_nats(logits: Tensor, nats: np.ndarray, batch: EvaluationBatch, shards: Shards) -> np.ndarray:

@@ -28,7 +28,7 @@ from lab.train.schedule import factor
 from lab.train.stability import SIGNALS, Monitor
 
 NOT_EVALUATED = (
-    "val/loss", "val/bpb", "val/bytes", "val/exact_bytes", "val/excess_bpb", "val/excess_error", "val/floor_bpb",
+    "val/loss", "val/bpb", "val/bytes", "val/entropy", "val/exact_bytes", "val/excess_bpb", "val/excess_error", "val/floor_bpb",
 )  # fmt: skip
 
 

@@ -1,0 +1,266 @@
+"""The search of learning rates and the looks, on runs whose losses are written down instead of trained."""
+
+import json
+import math
+
+import pytest
+
+from lab import ablation as questions
+from lab import claims, lr_range, search, staged
+from lab import plan as planning
+from lab.budget import Corpus
+from lab.config import ConfigError, run_config
+from lab.evidence import run_ids
+from lab.report import write
+from lab.runs import RunStore, dumps
+
+INIT = 7.0  # nats a token before training
+SPIKES = {"events": 0, "window": 100, "score_k4": 0.0, "score_k7": 0.0, "p999_over_median": 1.0}
+PROVENANCE = {"torch": "2.13.0", "device_kind": "cpu", "device": "a CPU", "source_hash": "a", "commit": "b"}
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """`lab(name, *overrides, **options)`: a plan without prepared data, and the store that its runs go to."""
+    monkeypatch.setattr(
+        planning, "prepared", lambda config, **_: (tmp_path, Corpus("d", 4.0, 10**9, tokenizer_hash="t"))
+    )
+    monkeypatch.setattr(planning, "_reference_lines", lambda baseline: [])
+    store = RunStore(tmp_path / "runs")
+    return store, lambda name, *overrides, **options: planning.make(
+        name, ["size=nano", *overrides], results=tmp_path, cache=tmp_path, **options
+    )
+
+
+def end(store, job, bpb):
+    """A run in the store that ended with `bpb`, None for one that diverged at its third step."""
+    run, config = job["run_id"], run_config(job["config"])
+    with store.lease(run):
+        store.begin(run, config, job["manifest"] | {"provenance": PROVENANCE})
+        log = store.open_metrics(run, after=0)
+        nats = [INIT, 5.0, (bpb or 2.0)]
+        log.write([
+            {"kind": "step", "step": s, "tokens": s * 1024, "bytes": s * 4096, "train/loss": loss, "grad/norm": 1.0, "lr": 0.1, "seconds": 0.1}
+            for s, loss in enumerate(nats, 1)
+        ])  # fmt: skip
+        state = {"state": "finished" if bpb else "diverged", "reason": None if bpb else "not finite"}
+        summary = {
+            "steps": 3, "tokens": 3072, "bytes": 12288, "seconds": 1.0, "train/loss": nats[-1], "val/loss": bpb and 2 * bpb, "val/bpb": bpb,
+            "val/bytes": 100 if bpb else None, "val/excess_bpb": None, "val/floor_bpb": None, "skills": {}, "warning": None,
+            "spikes": {"grad/norm": SPIKES, "train/loss": SPIKES}, "unigram_bpb": 2.6,
+        }  # fmt: skip
+        log.close()
+        store.finish(run, state | summary)
+
+
+def trainer(store, loss, told=None):
+    """A carry_out that ends each open run with loss(arm, rate, seed); `told` collects (title, runs trained)."""
+
+    def carry_out(part, title):
+        part.folder.mkdir(parents=True, exist_ok=True)
+        (part.folder / "plan.json").write_text(dumps(part.record))
+        fresh = [job for run, job in part.jobs.items() if store.state(run) == "pending"]
+        for job in fresh:
+            config = job["config"]
+            end(store, job, loss(job["manifest"]["job_type"], config["optimizer"]["lr"], config["seed"]))
+        if told is not None:
+            told.append((title, len(fresh)))
+
+    return carry_out
+
+
+def valley(centre, *, wall=math.inf):
+    """bpb on the learning rate: best at `centre`, diverged from `wall` on."""
+    return lambda rate, seed=0: (
+        None if rate >= wall else 1.0 + 0.1 * math.log10(rate / centre) ** 2 + seed / 1000
+    )
+
+
+def test_the_grid_is_half_decades_around_the_common_rate_and_grows_by_one_step():
+    assert search.grid(0.006, points=5, decades=0.5) == [0.0006, 0.0019, 0.006, 0.019, 0.06]
+    assert search.extended([1e-3, 1e-2, 1e-1], {"a": 1e-2, "b": 1e-1}, decades=1.0) == [1e-3, 1e-2, 1e-1, 1.0]
+    assert search.extended([1e-3, 1e-2], {"a": 1e-2, "b": 1e-3}, decades=1.0) == [1e-4, 1e-3, 1e-2, 0.1]
+    assert search.extended([1e-3, 1e-2, 1e-1], {"a": 1e-2}, decades=1.0) == [1e-3, 1e-2, 1e-1]
+
+
+def test_each_arm_is_judged_at_its_own_best_rate_and_at_the_common_one(lab, tmp_path):
+    store, make = lab
+    best = {"rmsnorm": valley(0.006), "layernorm": valley(0.019, wall=0.05), "none": valley(0.0019)}
+    told = []
+    plan = staged.run(
+        make("norm", seeds=3), store, trainer(store, lambda arm, rate, seed: best[arm](rate, seed), told),
+        search=True, results=tmp_path,
+    )  # fmt: skip
+    found = plan.record["search"]
+    assert found["best"] == {"rmsnorm": 0.006, "layernorm": 0.019, "none": 0.0019}
+    assert found["interior"] == dict.fromkeys(best, True) and found["extended"] == 0
+    # By hand: the two seeds of the diverged rate count as the loss of step 1, 7 nats a token of 4 bytes.
+    at_init = INIT / math.log(2) / 4
+    losses = [best["layernorm"](rate) + 0.1005 for rate in (0.0006, 0.0019, 0.006, 0.019)] + [at_init]
+    assert found["losses"]["layernorm"]["0.06"] == [None, None]
+    assert found["sensitivity"]["layernorm"] == pytest.approx(sum(losses) / 5 - min(losses), rel=0.05)
+    assert plan.record["setting"] == "nano-stories-cpu-lr" and plan.folder.name == "nano-stories-cpu-lr"
+    assert [count for _, count in told] == [
+        3 * 5 * 2,
+        3 * 3 + 2 * 3,
+    ]  # the baseline's best is the common rate
+    rates = {arm["name"]: (arm["runs"], arm["runs_same_lr"]) for arm in plan.record["arms"]}
+    used = {name: store.record(runs[0]["0"])["config"]["optimizer"]["lr"] for name, runs in rates.items()}
+    assert used == found["best"] and rates["rmsnorm"][0] == rates["rmsnorm"][1]
+    assert {
+        store.record(i)["config"]["optimizer"]["lr"] for _, same in rates.values() for i in same.values()
+    } == {0.006}
+    tuning = {i for of in found["arms"].values() for by in of.values() for i in by.values()}
+    judging = {
+        i for arm in plan.record["arms"] for i in (*arm["runs"].values(), *arm["runs_same_lr"].values())
+    }
+    assert not tuning & judging and set(run_ids(plan.record)) == tuning | judging == set(store.ids())
+
+
+def test_the_same_command_goes_on_wherever_it_was_killed(lab, tmp_path):
+    store, make = lab
+
+    class Killed(Exception):
+        pass
+
+    def loss(arm, rate, seed):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Killed
+        return valley(0.006)(rate, seed)
+
+    trained, plan = [], None
+    for at in (7, 20, 3, 50):
+        left = at
+        try:
+            plan = staged.run(
+                make("norm", seeds=2), store, trainer(store, loss), search=True, results=tmp_path
+            )
+        except Killed:
+            trained.append(at)
+    assert plan is not None and trained == [7, 20, 3]
+    assert len(plan.jobs) == len(store.ids()) == 3 * 5 * 2 + 3 * 2
+    assert sum(trained) + 50 - left == len(store.ids())  # each run once
+    again = []
+    staged.run(make("norm", seeds=2), store, trainer(store, loss, again), search=True, results=tmp_path)
+    assert [count for _, count in again] == [0, 0]
+
+
+def test_a_best_rate_at_the_edge_extends_the_grid_for_all_arms_twice_at_most(lab, tmp_path):
+    store, make = lab
+    slow = {"rmsnorm": valley(0.006), "layernorm": valley(0.2), "none": valley(5.0)}
+    plan = staged.run(
+        make("norm", seeds=2), store, trainer(store, lambda arm, rate, seed: slow[arm](rate, seed)),
+        search=True, results=tmp_path,
+    )  # fmt: skip
+    found = plan.record["search"]
+    assert found["values"] == [0.0006, 0.0019, 0.006, 0.019, 0.06, 0.19, 0.601] and found["extended"] == 2
+    assert {len(of) for of in found["losses"].values()} == {7}
+    assert found["interior"] == {"rmsnorm": True, "layernorm": True, "none": False}
+    records = [store.record(i) for i in run_ids(plan.record)]
+    listed = claims.verdict(plan.record, records)["confounds"]
+    assert any("the grid was extended 2 times" in line for line in listed)
+    assert [line for line in listed if "edge of the grid" in line] == [
+        "The best rate is at the edge of the grid, so a better one may lie beyond: none 0.601."
+    ]
+    assert not any("not searched" in line for line in listed)
+
+
+def test_the_report_shows_both_differences_and_the_curve(lab, tmp_path):
+    store, make = lab
+    best = {"rmsnorm": valley(0.006), "layernorm": valley(0.019, wall=0.05), "none": valley(0.0019)}
+    plan = staged.run(
+        make("norm", seeds=3), store, trainer(store, lambda arm, rate, seed: best[arm](rate, seed)),
+        search=True, results=tmp_path,
+    )  # fmt: skip
+    records = [store.record(i) for i in run_ids(plan.record)]
+    page = write(plan.record, records, tmp_path / "page")
+    verdict = json.loads((tmp_path / "page/verdict.json").read_text())
+    arm = next(arm for arm in verdict["arms"] if arm["name"] == "layernorm")
+    assert arm["best_lr"] == 0.019 and arm["difference"]["mean"] == pytest.approx(0.0, abs=1e-4)
+    assert arm["same_lr"]["difference"]["mean"] == pytest.approx(0.1 * math.log10(0.019 / 0.006) ** 2)
+    text = (tmp_path / "page/REPORT.md").read_text()
+    assert "best learning rate" in text and "difference at 0.006" in text and "SEARCH=1" in text
+    assert (tmp_path / "page/figures/rates.png").stat().st_size > 2000 and "rates" in page.read_text()
+    assert (tmp_path / "page/report.html").exists()
+
+
+def test_predicates_on_ranges_of_rates_read_the_search(lab, tmp_path):
+    store, make = lab
+    walls = {"rmsnorm": valley(0.006, wall=0.1), "layernorm": valley(0.006, wall=0.01), "none": valley(0.006)}
+    plan = staged.run(
+        make("norm", seeds=1), store, trainer(store, lambda arm, rate, seed: walls[arm](rate)),
+        search=True, results=tmp_path,
+    )  # fmt: skip
+    wide = lr_range.measured(plan.record["search"], "rmsnorm", "max_stable")
+    narrow = lr_range.measured(plan.record["search"], "layernorm", "max_stable")
+    assert {wide[seed] - narrow[seed] for seed in (100, 101)} == {pytest.approx(2.0)}  # 0.06 against 0.006
+
+
+def test_a_failed_run_of_the_search_stops_before_anything_rests_on_it(lab, tmp_path):
+    store, make = lab
+    carry_out = trainer(store, lambda arm, rate, seed: 1.0)
+
+    def fails(part, title):
+        first = next(iter(part.jobs))
+        with store.lease(first):
+            store.begin(
+                first,
+                run_config(part.jobs[first]["config"]),
+                part.jobs[first]["manifest"] | {"provenance": PROVENANCE},
+            )
+            store.fail(first, "Traceback", reason="out of memory")
+        carry_out(part, title)
+
+    with pytest.raises(staged.Incomplete) as stopped:
+        staged.run(make("norm", seeds=1), store, fails, search=True, results=tmp_path)
+    assert "search" not in stopped.value.plan.record and len(run_ids(stopped.value.plan.record)) == 30 + 3
+
+
+def test_what_cannot_be_searched_is_refused(lab, tmp_path, monkeypatch):
+    _, make = lab
+    with pytest.raises(ConfigError, match="tuning seeds 100, 101 would judge claims too"):
+        staged.refuse_search(make("norm", seeds=120))
+    assert questions.Search.standard() == questions.Search(5, 0.5, [100, 101])
+    problems = "\n".join(questions.Search(4, 0.0, [1, 100, 100]).problems(judging=3))
+    for words in (
+        "points = 4: must be odd",
+        "decades = 0:",
+        "must be different",
+        "among those that judge, 0 to 2",
+    ):
+        assert words in problems
+
+
+LOOKS = "\nlooks: [4, 8]\n"
+CLAIM = """claims:
+  - {id: c, statement: s, source: s, prediction: p, metric: val/bpb, needs: [], predicate: {superior: {better: rmsnorm, worse: none, margin: 0.001}}}
+"""
+
+
+@pytest.mark.parametrize(("clear", "seeds"), [(True, 4), (False, 8)])
+def test_a_sweep_stops_after_the_look_that_decides_every_claim(lab, tmp_path, monkeypatch, clear, seeds):
+    store, make = lab
+    folder = tmp_path / "ablations"
+    folder.mkdir()
+    text = (questions.ABLATIONS / "norm.yaml").read_text()
+    text = text[: text.index("claims:")].replace("seeds: 3", "seeds: 8") + CLAIM + LOOKS
+    (folder / "mine.yaml").write_text(text)
+    monkeypatch.setattr(questions, "ABLATIONS", folder)
+    monkeypatch.setattr(questions, "ROOT", tmp_path)
+
+    def loss(arm, rate, seed):
+        noise = (-1) ** seed * 1e-4 if clear else (-1) ** seed * 0.02
+        return 1.0 + (0.03 + noise if arm == "none" else 0.0) + seed / 100
+
+    told = []
+    plan = staged.run(make("mine"), store, trainer(store, loss, told), search=False, results=tmp_path)
+    assert plan.record["seeds"] == list(range(seeds)) and len(plan.jobs) == 3 * seeds == len(store.ids())
+    assert plan.record["stopped"]["seeds"] == seeds and plan.record["stopped"]["of"] == 8
+    listed = claims.verdict(plan.record, [store.record(i) for i in run_ids(plan.record)])
+    assert (listed["claims"][0]["seeds"], listed["claims"][0]["outcome"] == "reproduced") == (seeds, True)
+    assert any(line.startswith(f"{seeds} of at most 8 seeds were trained") for line in listed["confounds"])
+    again = []
+    staged.run(make("mine"), store, trainer(store, loss, again), search=False, results=tmp_path)
+    assert sum(count for _, count in again) == 0
