@@ -9,7 +9,7 @@ import pytest
 
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
-    "config", "rules", "compose", "data", "model", "budget", "runs", "train", "ablation", "plan", "sweep", "progress", "listing", "cli",
+    "config", "rules", "compose", "data", "model", "budget", "export", "runs", "train", "ablation", "plan", "sweep", "progress", "listing", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "mirror", "tracker", "cli")
 READING = ("stats", "evidence", "predicates", "confounds", "claims", "report", "publish", "cli")

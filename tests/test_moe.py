@@ -79,7 +79,9 @@ def test_outputs_balance_loss_and_gradients_are_those_of_a_loop_over_tokens(
     expected, loss = by_hand(module, name, x.flatten(0, 1), top_k, module.balance)
     torch.testing.assert_close(y.flatten(0, 1), expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(aux, loss, rtol=1e-12, atol=0)
-    assert 0 <= stats["router/load_min"] <= 1 <= stats["router/load_max"] <= module.router.out_features / top_k
+    assert (
+        0 <= stats["router/load_min"] <= 1 <= stats["router/load_max"] <= module.router.out_features / top_k
+    )
     direction = inputs(3, 7).sin()
     mine = torch.autograd.grad((y * direction).sum() + aux, list(module.parameters()))
     theirs = torch.autograd.grad((expected * direction.flatten(0, 1)).sum() + loss, list(module.parameters()))
@@ -112,7 +114,9 @@ def test_equal_experts_are_one_dense_layer_and_no_token_is_dropped() -> None:
         dense = FFN(D_MODEL, D_FF, ACTIVATIONS["swiglu"], False).double()
         for part in ("gate", "up", "down"):
             getattr(dense, part).weight.copy_(getattr(module.experts, part)[0])
-        torch.testing.assert_close(module(x, diagnostics=False)[0], dense(x, diagnostics=False)[0], rtol=0, atol=1e-12)
+        torch.testing.assert_close(
+            module(x, diagnostics=False)[0], dense(x, diagnostics=False)[0], rtol=0, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("name", MIXTURES)
@@ -125,7 +129,9 @@ def test_the_balance_loss_reaches_the_router_alone_and_layers_add_up(name: str) 
     assert output.aux.item() == pytest.approx(sum(aux.item() for aux in seen)) and output.aux > 0
     gradients = torch.autograd.grad(seen[0], list(model.blocks[0].ffn.parameters()), allow_unused=True)
     names = [n for n, _ in model.blocks[0].ffn.named_parameters()]
-    assert [n for n, g in zip(names, gradients, strict=True) if g is not None and g.any()] == ["router.weight"]
+    assert [n for n, g in zip(names, gradients, strict=True) if g is not None and g.any()] == [
+        "router.weight"
+    ]
 
 
 def test_the_router_computes_in_fp32_under_autocast() -> None:
