@@ -58,7 +58,9 @@ def counts(run: RunConfig) -> Counts:
     """Counted on the model. FLOPs: 2 per weight of each matrix a token passes, 2 score products over the full context
     (no credit for causality or a pattern, as the products are computed outside of fused kernels) and what positions multiply, times 3 for forward and backward (Kaplan et al. 2020, arXiv:2001.08361, section 2.1). Of a mixture of
     experts those that are chosen for a token count, though all of them are computed (lab/model/ffn.py)."""
-    sizes, of_position, kept = _measured(json.dumps(dataclasses.asdict(dataclasses.replace(run, seed=0, steps=1))))
+    sizes, of_position, kept = _measured(
+        json.dumps(dataclasses.asdict(dataclasses.replace(run, seed=0, steps=1)))
+    )
     embedding = sum(n for role, n, _ in sizes if role in ("embedding", "position", "position_bias", "head"))
     total, active = sum(n for _, n, _ in sizes), sum(n for _, _, n in sizes)
     multiplied = sum(n for role, _, n in sizes if role in ("linear", "value", "residual", "head"))

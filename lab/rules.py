@@ -165,11 +165,11 @@ def _between(config: Config) -> list[tuple[str, str]]:
         )
     num_heads, kv_heads = heads.value or width // head_dim, config.attention.num_kv_heads
     if config.aspect.value is None and kv_heads and num_heads % kv_heads:
-        fits = " or ".join(str(n) for n in range(1, num_heads + 1) if num_heads % n == 0)
+        shared = " or ".join(str(n) for n in range(1, num_heads + 1) if num_heads % n == 0)
         found.append(
             (
                 "attention.num_kv_heads",
-                f"does not divide the {num_heads} heads. Use {fits}, or another heads.value.",
+                f"does not divide the {num_heads} heads. Use {shared}, or another heads.value.",
             )
         )
     if config.position.get("theta") is not None and fits_width and head_dim % 2:

@@ -133,7 +133,9 @@ def test_counting_allocates_no_weights():
     assert counts(run).parameters > 3e9
 
 
-@pytest.mark.parametrize(("name", "chosen", "shared"), [("moe", 2, 0), ("switch", 1, 0), ("deepseek_moe", 7, 1)])
+@pytest.mark.parametrize(
+    ("name", "chosen", "shared"), [("moe", 2, 0), ("switch", 1, 0), ("deepseek_moe", 7, 1)]
+)
 def test_a_mixture_of_experts_costs_as_much_as_the_dense_layer_and_a_router(name, chosen, shared):
     dense, mixture = (resolve(composed(f"ffn={ffn}"), CORPUS) for ffn in ("dense", name))
     d, layers, experts = 96, 4, mixture.ffn["experts"]
@@ -158,7 +160,10 @@ def test_an_arm_is_matched_in_active_parameters():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["block=parallel", "norm_placement=post"], "block = parallel: .* Use norm_placement=pre or block=serial"),
+        (
+            ["block=parallel", "norm_placement=post"],
+            "block = parallel: .* Use norm_placement=pre or block=serial",
+        ),
         (["block=parallel_two_norms", "norm_placement=deepnorm"], "no stream between them"),
         (["block=parallel", "norm_placement=double"], "one norm of the input"),
         (["ffn=moe", "ffn.top_k=9"], "ffn.top_k = 9: must be from 2 to ffn.experts 8"),
