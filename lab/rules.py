@@ -116,6 +116,11 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule("evaluation.choices", lambda v: v >= 0, "must be 0 or more."),
     _rule("evaluation.samples", lambda v: 0 <= v <= 64, "must be from 0 to 64."),
+    _rule(
+        "evaluation.lengths",
+        lambda v: len(set(v)) == len(v) and all(1 <= k <= 64 for k in v),
+        "needs different multiples of the context length, each from 1 to 64, such as [1,2,4,8].",
+    ),
     _rule("monitor.spike_window", lambda v: v >= 2, "needs 2 steps or more."),
     *map(_positive, ("monitor.spike_threshold", "monitor.divergence_factor", "monitor.divergence_patience")),
     _among("tracker.name", "none", *BOARDS),

@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
-from lab.budget import Corpus, counts, match, resolve, shape
+from lab.budget import Corpus, counts, resolve, shape
 from lab.compose import Override, compose
 from lab.config import ConfigError
+from lab.matching import match
 from tests.tiny_model import PAIRS, build, loss_of, tokens
 from tests.tiny_run import tiny_run
 
@@ -47,6 +48,7 @@ def test_nano_has_the_parameters_that_arithmetic_gives():
         "embedding_parameters": 2 * vocab * d,
         "active_parameters": body,
         "kv_cache_bytes_per_token": 2 * layers * d * 4,
+        "activation_bytes_per_token": 4 * (layers * (4 * d + 4 * d + 4 * d_ff) + 2 * d + vocab),
         "flops_per_token": 3 * (2 * (layers * (4 * d * d + 3 * d * d_ff) + vocab * d) + layers * 4 * 256 * d),
     }
 

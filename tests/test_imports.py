@@ -10,7 +10,7 @@ import pytest
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
     "config", "rules", "compose", "data", "model", "budget", "export", "provenance", "curves", "runs", "branch", "train", "texts",
-    "ablation", "plan", "parcel", "sweep", "progress", "worker", "listing", "arguments", "cli",
+    "ablation", "matching", "plan", "parcel", "sweep", "progress", "worker", "listing", "arguments", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
 READING = ("stats", "evidence", "predicates", "confounds", "claims", "report", "publish", "cli")
