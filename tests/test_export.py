@@ -167,7 +167,10 @@ def test_the_architecture_is_the_published_one_and_weights_come_back_as_they_wen
         (["arch=gpt2", "heads=4", "heads.head_dim=12"], "heads = not filling d_model"),
         (["arch=olmo2", "norm.eps=1e-5"], "norm.eps = 1e-05: Olmo2ForCausalLM"),
         (["arch=bloom", "ffn_ratio=2"], "ffn_ratio = 2.0: BloomForCausalLM"),
-        (["arch=gemma2", "pattern.window=7", "pattern.global_position=none"], "pattern.global_position = none"),
+        (
+            ["arch=gemma2", "pattern.window=7", "pattern.global_position=none"],
+            "pattern.global_position = none",
+        ),
     ],
 )
 def test_what_transformers_has_not_is_refused_with_the_axis_in_the_way(

@@ -151,11 +151,11 @@ def test_balance_loss_and_deepseek_layer_equal_those_of_transformers() -> None:
     scores = torch.randn(50, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     chosen = torch.zeros(50, 8, dtype=torch.bool).scatter(-1, scores.topk(2).indices, True)
     expected = load_balancing_loss_func((scores,), num_experts=8, top_k=2)  # theirs sums over the chosen
-    torch.testing.assert_close(2 * balance_loss(scores, chosen, top_k=2)[0], expected)
+    assert 2 * balance_loss(scores, chosen, top_k=2)[0].item() == pytest.approx(expected.item(), rel=1e-6)
 
     module, x = layer("deepseek_moe", experts=6, top_k=2, shared=3).float(), inputs(3, 7).float()
     config = DeepseekV2Config(
-        hidden_size=D_MODEL, moe_intermediate_size=D_FF, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=3,
+        hidden_size=D_MODEL, num_attention_heads=2, moe_intermediate_size=D_FF, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=3,
         topk_method="greedy", routed_scaling_factor=1.0, hidden_act="silu", mlp_bias=False, experts_implementation="eager",
     )  # fmt: skip
     config._experts_implementation = "eager"
