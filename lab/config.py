@@ -167,7 +167,8 @@ class Precision:
 class Evaluation:
     """points: evaluations a run, the last at its end; documents: validation documents scored; rows: batch size.
 
-    choices: forced choices of each skill, samples: texts generated, both once at the end.
+    choices: forced choices of each skill, samples: texts generated, both once at the end. lengths: multiples of the
+    context length at which the loss on the same tokens is taken, once at the end (lab/train/lengths.py).
     """
 
     points: int
@@ -175,6 +176,7 @@ class Evaluation:
     rows: int
     choices: int = neutral(32)
     samples: int = neutral(4)
+    lengths: list[int] = neutral([])
 
 
 @dataclass(frozen=True)

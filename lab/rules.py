@@ -116,6 +116,11 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule("evaluation.choices", lambda v: v >= 0, "must be 0 or more."),
     _rule("evaluation.samples", lambda v: 0 <= v <= 64, "must be from 0 to 64."),
+    _rule(
+        "evaluation.lengths",
+        lambda v: len(set(v)) == len(v) and all(1 <= k <= 64 for k in v),
+        "needs different multiples of the context length, each from 1 to 64, such as [1,2,4,8].",
+    ),
     _rule("monitor.spike_window", lambda v: v >= 2, "needs 2 steps or more."),
     *map(_positive, ("monitor.spike_threshold", "monitor.divergence_factor", "monitor.divergence_patience")),
     _among("tracker.name", "none", *BOARDS),
@@ -165,11 +170,11 @@ def _between(config: Config) -> list[tuple[str, str]]:
         )
     num_heads, kv_heads = heads.value or width // head_dim, config.attention.num_kv_heads
     if config.aspect.value is None and kv_heads and num_heads % kv_heads:
-        fits = " or ".join(str(n) for n in range(1, num_heads + 1) if num_heads % n == 0)
+        shared = " or ".join(str(n) for n in range(1, num_heads + 1) if num_heads % n == 0)
         found.append(
             (
                 "attention.num_kv_heads",
-                f"does not divide the {num_heads} heads. Use {fits}, or another heads.value.",
+                f"does not divide the {num_heads} heads. Use {shared}, or another heads.value.",
             )
         )
     if config.position.get("theta") is not None and fits_width and head_dim % 2:

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from lab.budget import Corpus, counts, resolve, shape
 from lab.compose import Override, compose
 from lab.config import ConfigError, RunConfig, Shape, identity
-from lab.model import kernel
+from lab.model import attention, kernel
 from lab.model.kernel import kernel_for
 from lab.model.pattern import VARIANTS as PATTERNS
 from lab.model.pattern import LayerRule
@@ -44,18 +44,17 @@ def rules(name: str, of: Shape = LAYERS) -> list[LayerRule]:
 
 
 def read_by(name: str, layer: int, i: int) -> set[int]:
-    """The positions that query i reads, from the papers; l and c are those of Child et al., section 4.3."""
-    past, l, c = range(i + 1), CHILD["strided"]["stride"], CHILD["fixed"]["summary"]
+    """The positions that query i reads, from the papers; stride and summary are l and c of Child et al., section 4.3."""
+    past, stride, summary = range(i + 1), CHILD["strided"]["stride"], CHILD["fixed"]["summary"]
     window = {j for j in past if j > i - 5}
+    near, far = {j for j in past if j >= max(0, i - stride)}, {j for j in past if (i - j) % stride == 0}
+    block = {j for j in past if j // stride == i // stride}
+    summaries = {j for j in past if j % stride in range(stride - summary, stride)} | {i}
     return {
         "full": set(past),
         "window": window,
-        "strided": {j for j in past if j >= max(0, i - l)}
-        if layer % 2 == 0
-        else {j for j in past if (i - j) % l == 0},
-        "fixed": {j for j in past if j // l == i // l}
-        if layer % 2 == 0
-        else {j for j in past if j % l in range(l - c, l)} | {i},
+        "strided": far if layer % 2 else near,
+        "fixed": summaries if layer % 2 else block,
         "interleaved": set(past) if layer % 4 == 3 else window,
     }[name]
 
@@ -244,6 +243,20 @@ def test_a_model_with_masks_compiles_into_one_graph(changes: dict[str, Any]) -> 
     compiled, batch = torch.compile(model, fullgraph=True, backend="eager"), tokens(2, 12)
     with torch.no_grad():
         torch.testing.assert_close(compiled(batch).logits, model(batch).logits)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("changes", [{"pattern": "fixed"}, {"position": "alibi"}], ids=str)
+@torch.no_grad()
+def test_flex_attention_joins_the_graph_of_a_compiled_model(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = build(tiny(shape=dataclasses.replace(SHAPE, num_kv_heads=1), **changes)), tokens(2, 20)
+    expected = model(batch).logits
+    monkeypatch.setattr(attention, "kernel_for", lambda *args, **options: "flex")
+    torch.testing.assert_close(model(batch).logits, expected, rtol=0, atol=1e-5)
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(batch).logits, expected, rtol=0, atol=1e-5)
 
 
 def test_global_layers_without_positions_are_those_of_a_model_without() -> None:

@@ -12,7 +12,19 @@ from lab.config import STRUCTURAL, RunConfig
 from lab.model.initializer import DISTRIBUTIONS
 from lab.model.norm_placement import VARIANTS as PLACEMENTS
 from lab.model.transformer import Transformer
-from tests.tiny_model import AXES, CONF, EMBEDDING, PAIRS, SHAPE, STABILITY, build, choice, loss_of, tiny, tokens
+from tests.tiny_model import (
+    AXES,
+    CONF,
+    EMBEDDING,
+    PAIRS,
+    SHAPE,
+    STABILITY,
+    build,
+    choice,
+    loss_of,
+    tiny,
+    tokens,
+)
 
 every_variant = pytest.mark.parametrize(
     ("axis", "name"), PAIRS, ids=[f"{axis}={name}" for axis, name in PAIRS]
@@ -116,7 +128,9 @@ def closed_form(config: RunConfig) -> int:
     norms += config.embedding.normed
     experts = config.ffn.get("experts", 0)
     networks = (experts or 1) + config.ffn.get("shared", 0)
-    matrices = 3 if config.activation["name"] in {"glu", "reglu", "geglu", "geglu_tanh", "swiglu", "bilinear"} else 2
+    matrices = (
+        3 if config.activation["name"] in {"glu", "reglu", "geglu", "geglu_tanh", "swiglu", "bilinear"} else 2
+    )
     layer = 2 * s.d_model * (s.num_heads + s.kv_heads) * s.head_dim + networks * matrices * s.d_model * s.d_ff
     layer += experts * s.d_model
     layer += 2 * s.head_dim * config.stability.qk_norm

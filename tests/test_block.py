@@ -49,9 +49,17 @@ def written_out(model: Transformer, config: RunConfig, batch: Tensor) -> Tensor:
                 shared = rms(x, gain("placement.norm"))
                 x = x + attention(shared) + ffn(shared)
             case "parallel_two_norms", "pre":
-                x = x + attention(rms(x, gain("attention_placement.norm"))) + ffn(rms(x, gain("ffn_placement.norm")))
+                x = (
+                    x
+                    + attention(rms(x, gain("attention_placement.norm")))
+                    + ffn(rms(x, gain("ffn_placement.norm")))
+                )
             case "parallel_two_norms", "output":
-                x = x + rms(attention(x), gain("attention_placement.norm")) + rms(ffn(x), gain("ffn_placement.norm"))
+                x = (
+                    x
+                    + rms(attention(x), gain("attention_placement.norm"))
+                    + rms(ffn(x), gain("ffn_placement.norm"))
+                )
             case "serial", "deepnorm":
                 alpha = (2 * LAYERS) ** 0.25
                 x = rms(alpha * x + attention(x), gain("attention_placement.norm"))
@@ -62,7 +70,12 @@ def written_out(model: Transformer, config: RunConfig, batch: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(
     ("block", "placement"),
-    [("parallel", "pre"), ("parallel_two_norms", "pre"), ("parallel_two_norms", "output"), ("serial", "deepnorm")],
+    [
+        ("parallel", "pre"),
+        ("parallel_two_norms", "pre"),
+        ("parallel_two_norms", "output"),
+        ("serial", "deepnorm"),
+    ],
 )
 @torch.no_grad()
 def test_the_stream_is_that_of_the_formulas(block: str, placement: str) -> None:
@@ -82,7 +95,9 @@ def test_embeddings_scaled_normed_and_read_by_the_head_as_they_stand() -> None:
     config = tiny(embedding=dataclasses.replace(EMBEDDING, tied=True, scaled=True, head_scaled=False))
     model, batch = build(config).double(), tokens(2, 13)
     table, plain = model.embedding.weight, build(tiny()).double()
-    plain.load_state_dict(model.state_dict() | {"embedding.weight": table * math.sqrt(SHAPE.d_model), "head.weight": table})
+    plain.load_state_dict(
+        model.state_dict() | {"embedding.weight": table * math.sqrt(SHAPE.d_model), "head.weight": table}
+    )
     torch.testing.assert_close(model(batch).logits, plain(batch).logits, rtol=0, atol=1e-12)
 
     normed = build(tiny(embedding=dataclasses.replace(EMBEDDING, normed=True))).double()

@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
-from lab.budget import Corpus, counts, match, resolve, shape
+from lab.budget import Corpus, counts, resolve, shape
 from lab.compose import Override, compose
 from lab.config import ConfigError
+from lab.matching import match
 from tests.tiny_model import PAIRS, build, loss_of, tokens
 from tests.tiny_run import tiny_run
 
@@ -47,6 +48,7 @@ def test_nano_has_the_parameters_that_arithmetic_gives():
         "embedding_parameters": 2 * vocab * d,
         "active_parameters": body,
         "kv_cache_bytes_per_token": 2 * layers * d * 4,
+        "activation_bytes_per_token": 4 * (layers * (4 * d + 4 * d + 4 * d_ff) + 2 * d + vocab),
         "flops_per_token": 3 * (2 * (layers * (4 * d * d + 3 * d * d_ff) + vocab * d) + layers * 4 * 256 * d),
     }
 
@@ -133,7 +135,9 @@ def test_counting_allocates_no_weights():
     assert counts(run).parameters > 3e9
 
 
-@pytest.mark.parametrize(("name", "chosen", "shared"), [("moe", 2, 0), ("switch", 1, 0), ("deepseek_moe", 7, 1)])
+@pytest.mark.parametrize(
+    ("name", "chosen", "shared"), [("moe", 2, 0), ("switch", 1, 0), ("deepseek_moe", 7, 1)]
+)
 def test_a_mixture_of_experts_costs_as_much_as_the_dense_layer_and_a_router(name, chosen, shared):
     dense, mixture = (resolve(composed(f"ffn={ffn}"), CORPUS) for ffn in ("dense", name))
     d, layers, experts = 96, 4, mixture.ffn["experts"]
@@ -158,7 +162,10 @@ def test_an_arm_is_matched_in_active_parameters():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["block=parallel", "norm_placement=post"], "block = parallel: .* Use norm_placement=pre or block=serial"),
+        (
+            ["block=parallel", "norm_placement=post"],
+            "block = parallel: .* Use norm_placement=pre or block=serial",
+        ),
         (["block=parallel_two_norms", "norm_placement=deepnorm"], "no stream between them"),
         (["block=parallel", "norm_placement=double"], "one norm of the input"),
         (["ffn=moe", "ffn.top_k=9"], "ffn.top_k = 9: must be from 2 to ffn.experts 8"),

@@ -187,7 +187,17 @@ def test_the_baseline_is_called_what_it_was_before_the_later_axes():
 
     corpus = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
     named = identity(resolve(compose([Override("size=nano")]), corpus))
-    recipe = {"optimizer", "schedule", "vocab", "precision", "evaluation", "monitor", "steps", "rows", "micro_rows"}
+    recipe = {
+        "optimizer",
+        "schedule",
+        "vocab",
+        "precision",
+        "evaluation",
+        "monitor",
+        "steps",
+        "rows",
+        "micro_rows",
+    }
     assert {key: value for key, value in named.items() if key not in recipe | {"data_fingerprint", "seed"}} == {
         "shape": {
             "d_model": 96, "num_layers": 4, "num_heads": 3, "head_dim": 32, "d_ff": 256,
@@ -213,7 +223,12 @@ def overridden(*texts):
 
 def test_a_preset_is_the_sum_of_its_axes_and_leaves_no_name():
     by_hand = overridden(
-        "norm=layernorm", "bias=all", "activation=gelu_tanh", "position=learned", "embedding=tied_unscaled", "init=gpt2"
+        "norm=layernorm",
+        "bias=all",
+        "activation=gelu_tanh",
+        "position=learned",
+        "embedding=tied_unscaled",
+        "init=gpt2",
     )
     assert overridden("arch=gpt2") == by_hand
     assert overridden("arch=none") == overridden()

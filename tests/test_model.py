@@ -220,7 +220,9 @@ def test_a_row_longer_than_the_context_and_an_unknown_variant_are_refused() -> N
 def test_norm_of_a_vector_computed_by_hand(name: str) -> None:
     # (1, 3): mean 2, variance 1, mean square 5; eps shifts them to 4 and 9.
     eps, expected = {"layernorm": (3.0, [-0.5, 0.5]), "rmsnorm": (4.0, [1 / 3, 1.0])}[name]
-    torch.testing.assert_close(NORMS[name](2, True, eps=eps)(torch.tensor([1.0, 3.0])), torch.tensor(expected))
+    torch.testing.assert_close(
+        NORMS[name](2, True, eps=eps)(torch.tensor([1.0, 3.0])), torch.tensor(expected)
+    )
 
 
 def normal_cdf(x: float) -> float:
@@ -289,7 +291,13 @@ def test_a_position_bias_is_added_to_the_scores() -> None:
             return -distance * 0.5 ** torch.arange(SHAPE.num_heads)[:, None, None]
 
     attention = Attention(
-        SHAPE, layer=0, rule=LayerRule(), biases=BIASES["none"], qk_norm=False, qk_norm_joint=False, softcap=None
+        SHAPE,
+        layer=0,
+        rule=LayerRule(),
+        biases=BIASES["none"],
+        qk_norm=False,
+        qk_norm_joint=False,
+        softcap=None,
     )
     initialize(attention, init=tiny().init, seed=0)
     x = torch.randn(2, 9, SHAPE.d_model, generator=torch.Generator().manual_seed(0))
@@ -415,7 +423,9 @@ def test_no_two_tensors_start_alike() -> None:
 
 
 def test_every_role_starts_from_its_distribution() -> None:
-    config = tiny(norm="layernorm", position="learned", init=dataclasses.replace(INIT, embedding_std=0.5, cutoff=2.0))
+    config = tiny(
+        norm="layernorm", position="learned", init=dataclasses.replace(INIT, embedding_std=0.5, cutoff=2.0)
+    )
     model = build(config)
     for name, role in model.roles().items():
         value = model.get_parameter(name).detach()
@@ -465,7 +475,9 @@ def test_every_shipped_position_is_silent_where_it_has_no_say() -> None:
         del parameters["name"]
         variant, weights = POSITIONS[name](SHAPE, **parameters), q.new_ones(1, 3, 5, 5)
         acts = {hook for hook in ("embed", "rotate", "bias", "read") if variant.acts(hook)}
-        expected = {"embed"} if name in {"learned", "sine"} else {"rotate"} if name.startswith("rope") else {"bias"}
+        expected = (
+            {"embed"} if name in {"learned", "sine"} else {"rotate"} if name.startswith("rope") else {"bias"}
+        )
         assert acts == {"relative": {"bias", "read"}, "none": set()}.get(name, expected)
         if "embed" not in acts:
             assert variant.embed(x) is x

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lab.model.activation import VARIANTS as ACTIVATIONS
-from lab.model.ffn import FFN, VARIANTS
+from lab.model.ffn import FFN, VARIANTS, balance_loss
 from tests.tiny_model import build, choice, tiny, tokens
 
 D_MODEL, D_FF = 12, 10
@@ -79,7 +79,9 @@ def test_outputs_balance_loss_and_gradients_are_those_of_a_loop_over_tokens(
     expected, loss = by_hand(module, name, x.flatten(0, 1), top_k, module.balance)
     torch.testing.assert_close(y.flatten(0, 1), expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(aux, loss, rtol=1e-12, atol=0)
-    assert 0 <= stats["router/load_min"] <= 1 <= stats["router/load_max"] <= module.router.out_features / top_k
+    assert (
+        0 <= stats["router/load_min"] <= 1 <= stats["router/load_max"] <= module.router.out_features / top_k
+    )
     direction = inputs(3, 7).sin()
     mine = torch.autograd.grad((y * direction).sum() + aux, list(module.parameters()))
     theirs = torch.autograd.grad((expected * direction.flatten(0, 1)).sum() + loss, list(module.parameters()))
@@ -112,7 +114,9 @@ def test_equal_experts_are_one_dense_layer_and_no_token_is_dropped() -> None:
         dense = FFN(D_MODEL, D_FF, ACTIVATIONS["swiglu"], False).double()
         for part in ("gate", "up", "down"):
             getattr(dense, part).weight.copy_(getattr(module.experts, part)[0])
-        torch.testing.assert_close(module(x, diagnostics=False)[0], dense(x, diagnostics=False)[0], rtol=0, atol=1e-12)
+        torch.testing.assert_close(
+            module(x, diagnostics=False)[0], dense(x, diagnostics=False)[0], rtol=0, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("name", MIXTURES)
@@ -125,7 +129,9 @@ def test_the_balance_loss_reaches_the_router_alone_and_layers_add_up(name: str) 
     assert output.aux.item() == pytest.approx(sum(aux.item() for aux in seen)) and output.aux > 0
     gradients = torch.autograd.grad(seen[0], list(model.blocks[0].ffn.parameters()), allow_unused=True)
     names = [n for n, _ in model.blocks[0].ffn.named_parameters()]
-    assert [n for n, g in zip(names, gradients, strict=True) if g is not None and g.any()] == ["router.weight"]
+    assert [n for n, g in zip(names, gradients, strict=True) if g is not None and g.any()] == [
+        "router.weight"
+    ]
 
 
 def test_the_router_computes_in_fp32_under_autocast() -> None:
@@ -135,3 +141,29 @@ def test_the_router_computes_in_fp32_under_autocast() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         y, aux, _ = module(inputs(4).bfloat16(), diagnostics=False)
     assert seen == [torch.float32] and aux.dtype == torch.float32 and y.dtype == torch.bfloat16
+
+
+def test_balance_loss_and_deepseek_layer_equal_those_of_transformers() -> None:
+    from transformers import DeepseekV2Config
+    from transformers.models.deepseek_v2.modeling_deepseek_v2 import DeepseekV2Moe
+    from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+
+    scores = torch.randn(50, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    chosen = torch.zeros(50, 8, dtype=torch.bool).scatter(-1, scores.topk(2).indices, True)
+    expected = load_balancing_loss_func((scores,), num_experts=8, top_k=2)  # theirs sums over the chosen
+    assert 2 * balance_loss(scores, chosen, top_k=2)[0].item() == pytest.approx(expected.item(), rel=1e-6)
+
+    module, x = layer("deepseek_moe", experts=6, top_k=2, shared=3).float(), inputs(3, 7).float()
+    config = DeepseekV2Config(
+        hidden_size=D_MODEL, num_attention_heads=2, moe_intermediate_size=D_FF, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=3,
+        topk_method="greedy", routed_scaling_factor=1.0, hidden_act="silu", mlp_bias=False, experts_implementation="eager",
+    )  # fmt: skip
+    config._experts_implementation = "eager"
+    other, w = DeepseekV2Moe(config), dict(module.named_parameters())
+    with torch.no_grad():
+        other.gate.weight.copy_(w["router.weight"])
+        other.experts.gate_up_proj.copy_(torch.cat([w["experts.gate"], w["experts.up"]], 1))
+        other.experts.down_proj.copy_(w["experts.down"])
+        for name in ("gate", "up", "down"):
+            getattr(other.shared_experts, f"{name}_proj").weight.copy_(w[f"shared.{name}.weight"])
+        torch.testing.assert_close(module(x, diagnostics=False)[0], other(x), rtol=0, atol=1e-5)

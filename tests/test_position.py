@@ -151,6 +151,18 @@ def test_positions_beyond_the_trained_length_are_defined_or_refused(name: str) -
     torch.testing.assert_close(logits[:, :T], before, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", sorted(VARIANTS))
+def test_bf16_autocast_stays_near_fp32_and_has_gradients(name: str) -> None:
+    model, batch = build(tiny(position=name)), tokens(2, T)
+    exact = model(batch).logits
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model(batch).logits
+    # bf16 has a relative precision of 2^-8, and the path is about a dozen operations deep.
+    assert (rounded - exact).norm() < 12 * 2**-8 * exact.norm()
+    rounded.float().square().mean().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
 def test_learned_positions_alone_end_where_training_did() -> None:
     assert {name for name, variant in VARIANTS.items() if not variant.any_length} == {"learned"}
 

@@ -26,11 +26,20 @@ AXES: dict[str, ModuleType] = {
 PAIRS = [(axis, name) for axis, module in AXES.items() for name in module.VARIANTS]
 
 SHAPE = c.Shape(
-    d_model=32, num_layers=2, num_heads=3, head_dim=8, d_ff=48, vocab_size=257, context_length=24, num_kv_heads=None
+    d_model=32,
+    num_layers=2,
+    num_heads=3,
+    head_dim=8,
+    d_ff=48,
+    vocab_size=257,
+    context_length=24,
+    num_kv_heads=None,
 )
 EMBEDDING = c.Embedding(tied=False, scaled=False, head_scaled=True, normed=False)
 INIT = c.Init(embedding_std=1.0, cutoff=3.0, std=None, depth_scaled=False, uniform=False)
-STABILITY = c.Stability(z_loss=0.0, qk_norm=False, qk_norm_joint=False, attention_softcap=None, output_softcap=None)
+STABILITY = c.Stability(
+    z_loss=0.0, qk_norm=False, qk_norm_joint=False, attention_softcap=None, output_softcap=None
+)
 
 
 # What the YAML gives is for contexts of hundreds of tokens and more layers.

@@ -92,7 +92,11 @@ class MoE(nn.Module):
         if not self.least_top_k <= top_k <= experts:
             raise ConfigError(
                 f"ffn.top_k = {top_k}: must be from {self.least_top_k} to ffn.experts {experts}"
-                + (", for a softmax over one score teaches the router nothing. Use ffn=switch for 1." if top_k == 1 else ".")
+                + (
+                    ", for a softmax over one score teaches the router nothing. Use ffn=switch for 1."
+                    if top_k == 1
+                    else "."
+                )
             )
         self.top_k, self.balance = top_k, balance
         self.router = Linear(d_model, experts)
