@@ -16,7 +16,7 @@ from lab import noise, stats
 from lab.claim_schema import parts
 from lab.comparison import Statement, compare
 from lab.confounds import confounds
-from lab.evidence import METRIC, Arm, Evidence, at_one_rate, gather
+from lab.evidence import METRIC, Arm, Evidence, at_one_rate, gather, is_searched
 from lab.judgement import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SMALL, Judgement, judge, margin_of
 
 EVIDENCE = dict[str, Evidence]  # by metric
@@ -32,7 +32,7 @@ def verdict(
     """
     evidence, of_metric = gather(plan, records), _by_metric(plan, records, exact)
     judged = judge(plan["claims"], of_metric, looks_of(plan))
-    of_rate = _at_one_rate(plan, records) if "search" in plan else {}
+    of_rate = _at_one_rate(plan, records) if is_searched(plan) else {}
     return {
         "format": 1,
         **{

@@ -10,7 +10,7 @@ from typing import Any
 from lab import lr_range, noise
 from lab.claim_schema import parts
 from lab.comparison import seeds as seed_list
-from lab.evidence import Evidence
+from lab.evidence import Evidence, is_searched
 from lab.metric import named
 from lab.stats import FLIPS_FROM, FLIPS_TO, in_percent, t_quantile
 
@@ -86,8 +86,7 @@ def _learning_rate(plan: dict[str, Any], evidence: Evidence) -> list[str]:
                 if cut
                 else []
             ),
-            *_edges(search, evidence),
-            f"Differences are those at each arm's best rate; the table has those at {search['common']:g} for all as well.",
+            *(_edges(search, evidence) if is_searched(plan) else []),
         ]
     if len(used) > 1:
         return [f"Arms use different learning rates ({', '.join(f'{rate:g}' for rate in used)})."]
@@ -109,6 +108,7 @@ def _edges(search: dict[str, Any], evidence: Evidence) -> list[str]:
     grid += f"; the grid was extended {times} time{'s' * (times > 1)}" if times else ""
     return [
         grid + ".",
+        f"Differences are those at each arm's best rate; the table has those at {search['common']:g} for all as well.",
         *([f"The best rate is at the edge of the grid, so a better one may lie beyond: {', '.join(edge)}."] if edge else []),
     ]  # fmt: skip
 

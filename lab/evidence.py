@@ -189,6 +189,11 @@ def runs_of_arms(plan: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def is_searched(plan: dict[str, Any]) -> bool:
+    """Whether each arm of the plan trains at its own best rate; a bare table of losses picks none."""
+    return "best" in (plan.get("search") or {})
+
+
 def at_one_rate(plan: dict[str, Any]) -> dict[str, Any]:
     """The searched plan as if every arm had been trained with the common learning rate."""
     return plan | {"arms": [arm | {"runs": arm["runs_same_lr"]} for arm in plan["arms"]]}

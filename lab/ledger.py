@@ -143,6 +143,8 @@ def tested(root: Path = ROOT) -> dict[str, dict[str, Any]]:
                 "prediction": claim["prediction"],
                 "needs": needs,
                 "runs": (len(ablation["arms"]) + len(needs)) * ablation["seeds"],
+                "search": "search" in ablation,
+                "core_minutes": ablation.get("core_minutes"),
             }
     return found
 
@@ -180,10 +182,15 @@ def flops(size: str, root: Path = ROOT) -> float:
 def estimate(
     entry: dict[str, Any], tests: dict[str, Any], pace: float | None, root: Path = ROOT
 ) -> float | None:
-    """Core-minutes that testing a trained claim takes on CPUs; None for other kinds, or without a pace."""
+    """Core-minutes that testing a trained claim takes on CPUs at most; None for other kinds, or without a pace.
+
+    As its ablation states them, or else from the number of runs; an ablation serves all its claims at once.
+    """
     if entry["kind"] != "trained" or pace is None:
         return None
     if entry["id"] in tests:
+        if (stated := tests[entry["id"]]["core_minutes"]) is not None:
+            return float(stated)
         size, runs = "nano", tests[entry["id"]]["runs"]
     else:
         size, runs = entry["plan"]["size"], entry["plan"]["runs"]

@@ -61,9 +61,13 @@ def _sweeps(rows: Sequence[Row], results: Path, root: Path) -> list[Work]:
         if not wanted:
             continue
         extra = sorted({arm for claim in wanted for arm in tested(root)[claim]["needs"]})
-        runs = max(tested(root)[claim]["runs"] for claim in wanted) - ended
+        tests = [tested(root)[claim] for claim in wanted]
         command = ("sweep", name, *(part for arm in extra for part in ("--with", arm)))
-        work.append(Work(command, tuple(wanted), round(max(runs, 1) * minutes_a_run, 2)))
+        command += ("--search",) if tests[0]["search"] else ()
+        left = max(max(test["runs"] for test in tests) - ended, 1) * minutes_a_run
+        if (stated := tests[0]["core_minutes"]) is not None:
+            left = max(stated - ended * minutes_a_run, minutes_a_run)
+        work.append(Work(command, tuple(wanted), round(left, 2)))
     return work
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lab import stats
-from lab.evidence import Arm, Evidence, gather, relative_differences
+from lab.evidence import Arm, Evidence, gather, is_searched, relative_differences
 from lab.report import rates, skills
 from lab.report.canvas import COLOURS, GREY, settled, styled, subplots, tokens_text
 
@@ -33,7 +33,7 @@ def draw(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, F
             "curves": curves(evidence),
             "gradients": gradients(evidence),
         }
-        if plan.get("search"):
+        if is_searched(plan):
             figures["rates"] = rates.of_arms(plan, {arm.name: _look(arm, evidence) for arm in evidence.arms})
         by_skill = skills.of_arms(evidence, {arm.label: _look(arm, evidence) for arm in evidence.arms})
         if by_skill:

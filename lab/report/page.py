@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.evidence import Arm, Evidence, gather
+from lab.evidence import Arm, Evidence, gather, is_searched
 from lab.stats import ALPHA, Estimate, in_percent
 
 CAPTIONS = {
@@ -94,7 +94,7 @@ def _command(plan: dict[str, Any]) -> str:
     rest = [*" ".join(plan["flags"]).split(), *rest]
     command = f"make sweep-{plan['ablation']} SIZE={plan['size']} DATA={plan['data']}"
     command += "" if "stopped" in plan else f" SEEDS={len(plan['seeds'])}"
-    command += " SEARCH=1" if "search" in plan else ""
+    command += " SEARCH=1" if is_searched(plan) else ""
     return command + (f" ARGS={shlex.quote(shlex.join(rest))}" if rest else "")
 
 
@@ -121,7 +121,7 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
         "arm", plan["x"]["label"], "val/bpb", "difference to baseline", "runs", "mismatch", "d_model", "layers",
         "heads x size", "d_ff", "body parameters", "all parameters", "spike score k=4", "k=7",
     ]  # fmt: skip
-    if "search" in plan:
+    if is_searched(plan):
         header[4:4] = [
             "best learning rate",
             f"difference at {plan['search']['common']:g}",
@@ -146,7 +146,7 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
             *((f"{counts[key]:,}", counts[key]) for key in ("body_parameters", "parameters")),
             *((f"{100 * score:.2f} %" if score is not None else "", score) for score in spikes),
         ]
-        if "search" in plan:
+        if is_searched(plan):
             cells[4:4] = _searched(judged)
         rows.append([text for text, _ in cells])
         sort.append([number for _, number in cells])
