@@ -315,6 +315,45 @@ def skills(options: argparse.Namespace, overrides: list[str]) -> int:
     return 0
 
 
+def tune(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab import space, tune
+    from lab.runs import NUMERICS
+    from lab.trials import Trials
+
+    tune.check_name(options.name)
+    ranges, rest = space.parsed(overrides)
+    trials = Trials(
+        rest,
+        ranges,
+        _store(),
+        results=RESULTS,
+        cache=CACHE,
+        carry_out=lambda plan: _execute(plan, quiet=options.json),
+    )
+    steps, points = trials.steps()
+    rungs = tune.Rungs.of(steps, points=points, factor=options.factor if options.factor > 1 else None)
+    about = {
+        "ranges": [found.json() for found in ranges], "overrides": sorted(rest), "sampler": options.sampler,
+        "seed": options.seed, "batch": options.batch, "rungs": list(rungs.steps), "factor": rungs.factor, "numerics": NUMERICS,
+    }  # fmt: skip
+    with tune.owner(options.name, RESULTS / "tune"):
+        study = tune.open_study(options.name, storage=options.storage, folder=RESULTS / "tune", about=about)
+        found = tune.search(
+            study, ranges, trials.score, sampler=options.sampler, seed=options.seed,
+            trials=options.trials, batch=options.batch, rungs=rungs,
+        )  # fmt: skip
+    if options.json:
+        listing.show([vars(found)], as_json=True, columns=())
+    else:
+        rows = [
+            row | {"params": " ".join(r.override(row["params"][r.key]) for r in ranges)}
+            for row in found.trials
+        ]
+        listing.show(rows, as_json=False, columns=("id", "state", "value", "rung", "params"))
+        print("\n".join(tune.told(found)))
+    return 0 if found.best else 1
+
+
 def verify_exact(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.exact import verify
 
@@ -441,6 +480,11 @@ COMMANDS: dict[str, Any] = {
     "axes": (axes, "list the design axes, their variants and sources", arguments.listed),
     "baselines": (baselines, "score n-gram tables on a corpus", arguments.overrides),
     "skills": (skills, "compare runs skill by skill with the floor and the best n-gram", arguments.skills),
+    "tune": (
+        tune,
+        "search any numeric keys with Optuna; what is dropped early is never trained",
+        arguments.tune,
+    ),
     "claims": (claims, "the ledger of 114 claims; what is left to run, and running it", arguments.claims),
     "verify-exact": (verify_exact, "compute every exact claim; fails if a check does", arguments.exact),
     "measure": (measure, "measure the claims on fresh models and on time", arguments.measure),

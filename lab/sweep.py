@@ -29,8 +29,13 @@ def execute(
     workers: int | None,
     show: "Callable[[Progress], None] | None" = None,
 ) -> dict[str, str]:
-    """Train every job that has no end state yet; returns the state of each run id. A signal to stop leaves a resumable sweep."""
-    waiting = [run_id for run_id in jobs if store.state(run_id) not in END_STATES]
+    """Train every job that has no end state yet, or to its `until_step`; returns the state of each run id.
+
+    A signal to stop leaves a resumable sweep.
+    """
+    waiting = [
+        name for name, job in jobs.items() if store.state(name) not in END_STATES and not paused(job, store)
+    ]
     for run_id in waiting:
         if parent := jobs[run_id]["manifest"].get("parent"):
             store.keep_checkpoint(parent["run_id"], parent["step"])
@@ -38,6 +43,12 @@ def execute(
     if waiting:
         _run_all(jobs, waiting, store, workers or default_workers(jobs[waiting[0]]["device"]), progress, show)
     return {run_id: store.state(run_id) for run_id in jobs}
+
+
+def paused(job: dict[str, Any], store: RunStore) -> bool:
+    """Whether the run has a checkpoint at the step where its job lets it pause, or beyond."""
+    until = job.get("until_step")
+    return until is not None and max(store.checkpoints(job["run_id"]), default=0) >= until
 
 
 def default_workers(device: str) -> int:
@@ -103,14 +114,17 @@ def _run_all(
                     if process.exitcode is None:
                         continue
                     del running[run_id]
-                    _settle(run_id, process.exitcode, deaths, waiting, store)
+                    _settle(jobs[run_id], process.exitcode, deaths, waiting, store)
         finally:
             _stop(running)
 
 
-def _settle(run_id: str, exit_code: int, deaths: dict[str, int], waiting: list[str], store: RunStore) -> None:
+def _settle(
+    job: dict[str, Any], exit_code: int, deaths: dict[str, int], waiting: list[str], store: RunStore
+) -> None:
     """Decide what a worker's end means: done, to be continued, or given up after too many deaths."""
-    if store.state(run_id) in END_STATES:
+    run_id = job["run_id"]
+    if store.state(run_id) in END_STATES or paused(job, store):
         return
     if exit_code != RESUMABLE:
         deaths[run_id] += 1

@@ -10,7 +10,7 @@ import pytest
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
     "config", "rules", "compose", "data", "model", "budget", "export", "provenance", "curves", "runs", "branch", "train", "texts",
-    "ablation", "matching", "exact", "plan", "parcel", "sweep", "staged", "progress", "worker", "listing", "arguments", "cli",
+    "ablation", "matching", "exact", "plan", "parcel", "sweep", "staged", "space", "tune", "trials", "progress", "worker", "listing", "arguments", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
 READING = (
@@ -27,6 +27,7 @@ HEAVY = {
     "trackio",
     "tensorboard",
     "scipy",
+    "optuna",
     "matplotlib",
     "jinja2",
     "pandas",

@@ -36,9 +36,9 @@ NOT_EVALUATED = (
 def train(
     config: RunConfig, shards: Shards, store: RunStore, run_id: str, *,
     device: str, checkpoint_seconds: float, stop: Callable[[], bool] = lambda: False,
-    keep_every: int | None = None, after: tuple[Reading, ...] = (),
+    keep_every: int | None = None, until_step: int | None = None, after: tuple[Reading, ...] = (),
 ) -> str | None:  # fmt: skip
-    """Train to an end state and return it; or, once `stop()` is true, save a checkpoint and return None.
+    """Train to an end state and return it; or, once `stop()` is true or `until_step` is reached, save a checkpoint and return None.
 
     Checkpoints at multiples of `keep_every` stay. A run with `init_from` starts from weights and moments of its parent, which
     and whose own parents read `after` of the training text.
@@ -73,7 +73,7 @@ def train(
     reason, seconds, committed = None, sum(line["seconds"] for line in lines), time.monotonic()
     try:
         while step < config.steps and not reason:
-            if stop():
+            if step == until_step or stop():
                 if step > (saved[0] if saved else 0):
                     save()
                 return None

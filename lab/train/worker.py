@@ -1,7 +1,7 @@
 """One run in a process of its own: needs torch and numpy, reads the resolved config as JSON, never raises.
 
 A job is a plain dict: config (JSON form of RunConfig), run_id, manifest, store, shards (folders), device,
-checkpoint_seconds, keep_every, threads. The manifest of a run with a parent names it (lab/branch.py).
+checkpoint_seconds, keep_every, threads; until_step where the run is to pause there, to be continued or not. The manifest of a run with a parent names it (lab/branch.py).
 """
 
 import errno
@@ -66,5 +66,5 @@ def _train(job: dict[str, Any], store: RunStore, stop: Callable[[], bool]) -> st
     after = tuple(Reading(*entry["rows"]) for entry in read if entry["data"] == config.data_fingerprint)
     return train(
         config, shards, store, job["run_id"], device=job["device"], stop=stop, after=after,
-        checkpoint_seconds=job["checkpoint_seconds"], keep_every=job["keep_every"],
+        checkpoint_seconds=job["checkpoint_seconds"], keep_every=job["keep_every"], until_step=job.get("until_step"),
     )  # fmt: skip

@@ -1,0 +1,67 @@
+"""How does a trial of a study become a run, and what is its loss at a step? The runs are ordinary ones of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lab.metric import value_at_init, value_of
+from lab.plan import Plan, make_single
+from lab.runs import RunStore
+from lab.space import Range
+from lab.tune import Point
+
+METRIC = "val/bpb"
+
+
+class Trials:
+    """Trains the trials of a study to a step. `runs` maps trial numbers to run ids."""
+
+    def __init__(
+        self, overrides: Sequence[str], ranges: Sequence[Range], store: RunStore,
+        *, results: Path, cache: Path, carry_out: Callable[[Plan], Any],
+    ):  # fmt: skip
+        self.overrides, self.ranges, self.store = list(overrides), ranges, store
+        self.where: dict[str, Path] = {"results": results, "cache": cache}
+        self.carry_out = carry_out
+        self.runs: dict[int, str] = {}
+        self.diverged: set[int] = set()
+
+    def plan(self, points: dict[int, Point]) -> Plan:
+        """One run for each point. Raises ConfigError with the problems of all of them."""
+        return make_single(
+            [self.overrides + [found.override(point[found.key]) for found in self.ranges] for point in points.values()],
+            **self.where,
+        )  # fmt: skip
+
+    def steps(self) -> tuple[int, int]:
+        """Steps of a run, and how often it is evaluated, at the low ends of all ranges."""
+        job = next(iter(self.plan({0: {found.key: found.low for found in self.ranges}}).jobs.values()))
+        return int(job["config"]["steps"]), int(job["config"]["evaluation"]["points"])
+
+    def score(self, points: dict[int, Point], step: int) -> dict[int, float | None]:
+        """The loss of each trial at a step, which they are trained to where they aren't there yet."""
+        jobs, of_trial = {}, {}
+        for number, point in points.items():
+            plan = self.plan({number: point})
+            [(name, job)] = plan.jobs.items()
+            jobs[name] = job | ({"until_step": step} if step < job["config"]["steps"] else {})
+            of_trial[number] = name
+        self.runs |= of_trial
+        self.carry_out(Plan(plan.record, plan.folder, jobs, plan.engine, plan.tracker))
+        return {number: self._loss(number, name, step) for number, name in of_trial.items()}
+
+    def _loss(self, number: int, name: str, step: int) -> float | None:
+        state = self.store.state(name)
+        if state == "diverged":
+            self.diverged.add(number)
+            return value_at_init(self.store.record(name), METRIC)
+        if state == "failed":
+            return None
+        at = [
+            line for line in self.store.metrics(name) if line["kind"] == "evaluation" and line["step"] == step
+        ]
+        if at:
+            return float(at[-1][METRIC])
+        return value_of(self.store.record(name), METRIC) if state == "finished" else None

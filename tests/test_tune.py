@@ -1,0 +1,220 @@
+"""Studies: ranges as written, successive halving whose runs go on, killed studies that repeat, and one tiny real one."""
+
+import json
+import math
+
+import pytest
+
+from lab import cli, space, tune
+from lab.config import ConfigError
+from lab.space import Range, parsed
+
+LR = Range("optimizer.lr", "log", 1e-4, 1e-1)
+DEPTH = Range("size.num_layers", "int", 1, 4)
+
+
+def test_ranges_are_told_from_plain_overrides():
+    ranges, rest = parsed(
+        ["optimizer.lr=log:1e-4:1e-1", "size=nano", "size.num_layers=int:1:4:2", "data.path=a:b"]
+    )
+    assert ranges == [LR, Range("size.num_layers", "int", 1, 4, 2)] and rest == ["size=nano", "data.path=a:b"]
+    assert LR.grid() == pytest.approx([10 ** (-4 + 0.75 * k) for k in range(5)], rel=1e-5)
+    assert Range("k", "lin", 0, 1, 3).grid() == [0, 0.5, 1] and DEPTH.grid() == [1, 2, 3, 4]
+    assert LR.override(0.0123456789) == "optimizer.lr=0.0123457" and DEPTH.override(3) == "size.num_layers=3"
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["a=log:0:1"], "must start above 0"), (["a=lin:2:1"], "lower end must be below"), (["a=int:1:2.5"], "whole numbers"),
+        (["a=log:x:1"], "not a number"), (["a=lin:1"], "two ends"), (["a=lin:0:1", "a=log:1:2"], "two ranges"),
+        (["size=nano"], "no key has a range"), (["a=lin:0:1:0"], "1 point or more"), (["a=lin:0:inf"], "must be below"),
+    ],
+)  # fmt: skip
+def test_faulty_ranges_are_refused_with_the_fix(texts, words):
+    with pytest.raises(ConfigError, match=words):
+        parsed(texts)
+
+
+class Synthetic:
+    """Loss = distance to lr 1e-2 in decades plus a part that shrinks with the step; lr above 0.05 diverges."""
+
+    def __init__(self, kill_at=math.inf, flips=False):
+        self.calls: list[tuple[tuple, int]] = []
+        self.kill_at, self.flips = kill_at, flips
+
+    def __call__(self, points, step):
+        if len(self.calls) >= self.kill_at:
+            raise KeyboardInterrupt
+        self.calls.append((tuple(sorted(points)), step))
+        return {number: self.loss(point, step) for number, point in points.items()}
+
+    def loss(self, point, step):
+        rate = point["optimizer.lr"]
+        if rate > 0.05:
+            return 9.0
+        away = abs(math.log10(rate) + 2)
+        return (2 - away if self.flips and step < 60 else 1 + away) + 10 / step
+
+
+def study(folder, name="s", **about):
+    return tune.open_study(name, storage=None, folder=folder, about=about)
+
+
+RUNGS = tune.Rungs.of(100, points=5, factor=2)
+
+
+def searched(
+    folder, score, *, name="s", sampler="tpe", trials=16, ranges=(LR,), seed=0, rungs=RUNGS, batch=8
+):
+    with tune.owner(name, folder):
+        return tune.search(
+            study(folder, name),
+            ranges,
+            score,
+            sampler=sampler,
+            seed=seed,
+            trials=trials,
+            batch=batch,
+            rungs=rungs,
+        )
+
+
+def test_rungs_are_steps_at_which_a_run_is_evaluated():
+    assert RUNGS.steps == (20, 40, 100)
+    assert tune.Rungs.of(300, points=9, factor=3).steps == (33, 100, 300)
+    assert tune.Rungs.of(300, points=5, factor=None).steps == (300,)
+
+
+def test_each_rung_keeps_the_best_half_and_those_alone_go_on(tmp_path):
+    score = Synthetic()
+    found = searched(tmp_path, score)
+    assert [(len(numbers), step) for numbers, step in score.calls] == 2 * [(8, 20), (4, 40), (2, 100)]
+    states = [row["state"] for row in found.trials]
+    assert states.count("complete") == 4 and states.count("pruned") == 12
+    first, second = score.calls[0], score.calls[1]
+    losses = {n: score.loss(found.trials[n]["params"], 20) for n in first[0]}
+    assert set(second[0]) == set(sorted(losses, key=lambda n: losses[n])[:4])
+    assert abs(math.log10(found.best["params"]["optimizer.lr"]) + 2) < 0.5
+    assert [at["changed"] for at in found.order] == [0, 0] and found.order[0]["pairs"] == 6
+
+
+def test_a_change_of_order_after_a_rung_is_counted(tmp_path):
+    found = searched(tmp_path, Synthetic(flips=True))
+    early = {at["step"]: (at["changed"], at["pairs"]) for at in found.order}
+    assert early[20][0] == early[20][1] > 0  # by construction every pair turns round between step 40 and 100
+
+
+def test_a_study_repeats_from_its_seed_and_a_killed_one_ends_the_same(tmp_path):
+    def params(found):
+        return [(row["state"], row["params"]) for row in found.trials if row["state"] != "fail"]
+
+    whole = searched(tmp_path / "a", Synthetic())
+    assert params(searched(tmp_path / "b", Synthetic())) == params(whole)
+    assert params(searched(tmp_path / "c", Synthetic(), seed=1)) != params(whole)
+    for kill_at in (1, 4):
+        folder = tmp_path / f"killed{kill_at}"
+        with pytest.raises(KeyboardInterrupt):
+            searched(folder, Synthetic(kill_at=kill_at))
+        again = searched(folder, Synthetic())
+        assert params(again) == params(whole)
+        failed = [row for row in again.trials if row["state"] == "fail"]
+        retried = [row["retry_of"] for row in again.trials if row["retry_of"] is not None]
+        assert len(failed) == 8 and retried == [int(row["id"]) for row in failed]
+    done = Synthetic()
+    searched(tmp_path / "a", done)
+    assert done.calls == []
+
+
+@pytest.mark.parametrize("sampler", ["grid", "sobol"])
+def test_fixed_points_are_each_tried_once(tmp_path, sampler):
+    found = searched(
+        tmp_path,
+        Synthetic(),
+        sampler=sampler,
+        trials=20,
+        ranges=(LR, DEPTH),
+        rungs=tune.Rungs.of(100, points=5, factor=None),
+    )
+    points = [tuple(row["params"].values()) for row in found.trials]
+    assert len(points) == len(set(points)) == 20 and {row["state"] for row in found.trials} == {"complete"}
+    if sampler == "grid":
+        assert set(points) == {(rate, depth) for rate in LR.grid() for depth in DEPTH.grid()}
+    assert {depth for _, depth in points} == {1, 2, 3, 4}
+
+
+def test_diverged_trials_teach_and_failed_ones_are_told_as_failed(tmp_path):
+    class Fails(Synthetic):
+        def loss(self, point, step):
+            return None if point["optimizer.lr"] < 1e-3 else super().loss(point, step)
+
+    found = searched(
+        tmp_path, Fails(), sampler="grid", trials=5, rungs=tune.Rungs.of(100, points=5, factor=None)
+    )
+    by_rate = {row["params"]["optimizer.lr"]: (row["state"], row["value"]) for row in found.trials}
+    rates = LR.grid()
+    assert by_rate[rates[0]] == by_rate[rates[1]] == ("fail", None) and by_rate[rates[-1]] == (
+        "complete",
+        9.0,
+    )
+
+
+def test_importances_name_what_they_rest_on(tmp_path):
+    found = searched(
+        tmp_path,
+        Synthetic(),
+        sampler="sobol",
+        trials=16,
+        ranges=(LR, DEPTH),
+        rungs=tune.Rungs.of(100, points=5, factor=None),
+    )
+    assert found.importances["evaluator"] == "PedAnovaImportanceEvaluator"
+    assert found.importances["weights"]["optimizer.lr"] > found.importances["weights"]["size.num_layers"]
+    assert any("PED-ANOVA" in line for line in tune.told(found))
+
+
+def test_one_study_has_one_owner_and_one_question(tmp_path):
+    study(tmp_path, space=[LR.json()])
+    study(tmp_path, space=[LR.json()])
+    with pytest.raises(ConfigError, match="made with other space"):
+        study(tmp_path, space=[DEPTH.json()])
+    with tune.owner("s", tmp_path), pytest.raises(ConfigError, match="another process is tuning it"):
+        with tune.owner("s", tmp_path):
+            pass
+    with pytest.raises(ConfigError, match="letters, digits"):
+        tune.check_name("../x")
+
+
+def test_a_real_study_continues_promoted_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(cli, "CACHE", tmp_path / "cache")
+    command = [
+        "tune", "first", "optimizer.lr=log:1e-3:3e-2", "size=nano", "size.num_layers=1", "budget.amount=10240", "data.stories=200",
+        "data.validation_stories=12", "evaluation.documents=4", "evaluation.samples=0", "tracker=none", "--sampler", "grid",
+        "--trials", "4", "--batch", "4", "--json",
+    ]  # fmt: skip
+    assert cli.main(command) == 0
+    found = json.loads(capsys.readouterr().out)[0]
+    assert [row["state"] for row in found["trials"]].count("complete") == 1
+    store = cli._store()
+    steps = sorted(store.metrics(run)[-1]["step"] for run in store.ids())
+    assert steps == [2, 2, 4, 10]  # rungs at 1, 2 and 5 of 5 evaluations of 10 steps
+    ended = next(run for run in store.ids() if store.state(run) == "finished")
+    logged = [line["step"] for line in store.metrics(ended) if line["kind"] == "step"]
+    assert logged == list(range(1, 11))
+    rates = [line["lr"] for line in store.metrics(ended) if line["kind"] == "step"]
+    assert rates[-1] == pytest.approx(
+        0.1 * store.record(ended)["config"]["optimizer"]["lr"]
+    )  # one horizon in every rung
+    assert found["best"]["value"] == pytest.approx(store.record(ended)["summary"]["val/bpb"])
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "results/runs").rglob("metrics.jsonl")}
+    assert cli.main(command) == 0
+    assert before == {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "results/runs").rglob("metrics.jsonl")
+    }
+
+
+def test_help_says_how_ranges_are_written(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["tune", "--help"])
+    assert "log:1e-4:3e-2" in capsys.readouterr().out and space.KINDS == ("log", "lin", "int")
