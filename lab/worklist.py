@@ -56,7 +56,7 @@ def _sweeps(rows: Sequence[Row], results: Path, root: Path) -> list[Work]:
         by_ablation.setdefault(test["ablation"], []).append(claim)
     work = []
     for name, claims in by_ablation.items():
-        local, ended = _local(results, name)
+        local, ended = _local(results, name, searched=tested(root)[claims[0]]["search"])
         wanted = [claim for claim in claims if claim not in answered | local]
         if not wanted:
             continue
@@ -75,16 +75,21 @@ def _answers(outcome: str) -> bool:
     return outcome in (*DECIDED, INCONCLUSIVE)
 
 
-def _local(results: Path, name: str) -> tuple[set[str], int]:
-    """Claims of an ablation that a sweep on this machine has answered, and how many of its runs have ended here."""
+def _local(results: Path, name: str, *, searched: bool) -> tuple[set[str], int]:
+    """Claims of an ablation that a sweep on this machine has answered, and how many of its runs have ended here.
+
+    Where its claims rest on a search of learning rates, sweeps without one don't count.
+    """
     store, answered, ended = RunStore(results / "runs"), set(), 0
     for path in (results / "sweeps" / name).glob("*/plan.json"):
         plan: dict[str, Any] = json.loads(path.read_text())
+        if searched and not (plan.get("search") or plan.get("searching")):
+            continue
         runs = run_ids(plan)
         done = sum(store.state(run_id) in END_STATES for run_id in runs)
         ended = max(ended, done)
         verdict = path.parent / "verdict.json"
-        if done == len(runs) and verdict.exists():
+        if done == len(runs) and verdict.exists() and "searching" not in plan:
             claims = json.loads(verdict.read_text())["claims"]
             answered |= {claim["id"] for claim in claims if _answers(claim["outcome"])}
     return answered, ended

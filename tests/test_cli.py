@@ -75,6 +75,24 @@ def test_the_same_command_again_trains_nothing_and_publishing_again_changes_noth
     assert lab("publish", "norm") == 0 and lines.read_bytes() == first
 
 
+def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(lab, capsys):
+    command = ("sweep", "norm", *QUICK, "--seeds", "1", "--search")
+    assert lab(*command, "--plan") == 0 and "30 runs of 3 arms at 0.0006, 0.0019" in capsys.readouterr().out
+    assert lab(*command) == 0
+    report = cli.ROOT / capsys.readouterr().out.rsplit("report: ", 1)[1].strip()
+    setting = report.parent.name
+    assert setting.endswith("-lr") and (report.parent / "figures/rates.png").exists()
+    plan = json.loads((report.parent / "plan.json").read_text())
+    assert set(plan["search"]["best"]) == {"rmsnorm", "layernorm", "none"}
+    assert lab("publish", "norm", setting) == 0
+    lines = (cli.RESULTS / "norm" / setting / "runs.jsonl").read_text().splitlines()
+    tried = len(plan["search"]["values"]) * 2 * 3
+    assert tried + 3 <= len(lines) <= tried + 6
+    logs = {p: p.stat().st_mtime_ns for p in (cli.RESULTS / "runs").rglob("metrics.jsonl")}
+    assert lab(*command) == 0
+    assert logs == {p: p.stat().st_mtime_ns for p in (cli.RESULTS / "runs").rglob("metrics.jsonl")}
+
+
 def test_reports_rebuild_from_published_lines_alone(lab, tmp_path, monkeypatch, capsys):
     assert lab("sweep", "norm", *QUICK, "--seeds", "1") == 0 and lab("publish", "norm") == 0
     source = next((cli.RESULTS / "norm").iterdir())
