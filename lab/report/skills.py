@@ -56,6 +56,8 @@ def learning(runs: dict[str, dict[str, Any]], lines: dict[str, dict[str, float]]
 
     runs: label -> record. Raises ValueError for a run without skills.
     """
+    from matplotlib.ticker import LogLocator, NullLocator
+
     for label, record in runs.items():
         if not known(record["summary"]):
             raise ValueError(f"{label}: has no skills")
@@ -73,8 +75,9 @@ def learning(runs: dict[str, dict[str, Any]], lines: dict[str, dict[str, float]]
         axes.set_title(name)
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(tokens_text)
-        axes.xaxis.set_minor_formatter("")
+        axes.xaxis.set_minor_locator(NullLocator())
     for axes in panels:
         axes.set_visible(False)
     figure.axes[0].legend(fontsize=8, frameon=False)
