@@ -7,11 +7,12 @@ from typing import Any
 
 from lab import claims
 from lab.compose import ROOT, Override, compose
-from lab.config import Config, ConfigError, RunConfig, build, closest
+from lab.config import Config, ConfigError, RunConfig, build, closest, neutral
 
 ABLATIONS = ROOT / "ablations"
-HOLDS = ("none", "body_parameters", "parameters")  # counts of lab/budget.py
-SOLVES = ("none", "d_ff", "width")  # see lab/budget.py, match
+OF_TEXT = ("tokens", "bytes")  # that training reads
+HOLDS = ("none", "body_parameters", "active_parameters", "parameters", "flops_per_token", *OF_TEXT)  # see lab/matching.py
+SOLVES = ("none", "d_ff", "width", "depth")
 X_VALUES: dict[str, Callable[[RunConfig], float]] = {
     "ffn_ratio": lambda run: run.shape.d_ff / run.shape.d_model,
     "heads": lambda run: run.shape.num_heads,
@@ -31,11 +32,14 @@ class Arm:
 
 @dataclass(frozen=True)
 class Match:
-    """What every arm has as much of as the baseline, and which free dimension is solved for it (lab/budget.py)."""
+    """What every arm has as much of as the baseline, and which free dimension is solved for it (lab/matching.py).
+
+    tolerance: the relative mismatch from which an arm is refused.
+    """
 
     hold: str
     solve: str
-    tolerance: float
+    tolerance: float = neutral(0.01)
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,12 @@ def load(name: str) -> Ablation:
     ):
         if value not in known:
             found.append(f"{key} = {value}: unknown. Known: {', '.join(filter(None, known))}.")
+    if ablation.match.hold in OF_TEXT and ablation.match.solve in set(SOLVES) - {"none"}:
+        found.append(
+            f"match.solve = {ablation.match.solve}: no shape changes the {ablation.match.hold} that training reads. Write none."
+        )
+    if not 0 <= ablation.match.tolerance < 1:
+        found.append(f"match.tolerance = {ablation.match.tolerance:g}: must be at least 0 and below 1.")
     if ablation.baseline not in ablation.arms:
         found.append(f"baseline = {ablation.baseline}: is not one of the arms.")
     if found:

@@ -122,6 +122,32 @@ def skills(parser: argparse.ArgumentParser) -> None:
     listed(parser)
 
 
+def sample(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="RUN", help="a run with a checkpoint: its id or the beginning of it")
+    parser.add_argument("--prompt", default="", metavar="TEXT", help="what to continue; without it, a text from its beginning")
+    parser.add_argument("--count", type=_at_least_one, default=1, metavar="N", help="how many texts (1)")
+    parser.add_argument("--tokens", type=_at_least_one, default=128, metavar="N", help="the most new tokens of each (128)")
+    parser.add_argument("--temperature", type=_not_negative, default=0.8, metavar="T", help="of the softmax; 0 for the likeliest token (0.8)")
+    parser.add_argument("--seed", type=_seed, default=0, metavar="S", help="of the draws (0)")
+    listed(parser)  # fmt: skip
+
+
+def _not_negative(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: needs a finite number of 0 or more")
+    return value
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text}: needs a whole number from 0 to 4294967295")
+    return int(text)
+
+
 def completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "words"))
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)

@@ -50,10 +50,8 @@ def locate(init_from: str, store: RunStore, *, source: str) -> tuple[str, int]:
     """The run and the step of a sound checkpoint in the store. Raises ConfigError."""
     asked = f"init_from = {init_from} ({source})"
     start, _, at = init_from.partition("@")
-    found = [name for name in store.ids() if name.startswith(start)]
-    if len(found) != 1:
-        raise ConfigError(f"{asked}: {_which(start, found, store)}")
-    name, kept = found[0], store.checkpoints(found[0])
+    name = run_named(start, store, asked=asked)
+    kept = store.checkpoints(name)
     step = (kept[-1] if kept else 0) if at == "last" else int(at)
     if step not in kept:
         raise ConfigError(f"{asked}: {_not_kept(name, step, kept, store)}")
@@ -61,6 +59,14 @@ def locate(init_from: str, store: RunStore, *, source: str) -> tuple[str, int]:
         others = f"Others: {_listed(s for s in kept if s != step)}."
         raise ConfigError(f"{asked}: checkpoint {step} of run {name} is damaged. {others}")
     return name, step
+
+
+def run_named(start: str, store: RunStore, *, asked: str) -> str:
+    """The id of the one run that is, or starts with, `start`. Raises ConfigError, `asked` first."""
+    found = [name for name in store.ids() if name.startswith(start)]
+    if len(found) != 1:
+        raise ConfigError(f"{asked}: {_which(start, found, store)}")
+    return found[0]
 
 
 def _which(start: str, found: list[str], store: RunStore) -> str:
@@ -109,14 +115,21 @@ def _differences(run: RunConfig, parent: RunConfig) -> list[str]:
             run.optimizer.name != parent.optimizer.name,
         )
     )
-    found += [
-        (*change, _parameters(other) != _parameters(parent)) for *change, other in _changes(run, parent)
-    ]
+    found += [(*change, _unlike(other, parent)) for *change, other in _changes(run, parent)]
     unlike = [f"{key} = {show(v)}: the parent has {show(p)}." for key, v, p, differs in found if differs]
     if not unlike and _parameters(run) != _parameters(parent):
-        names = _parameters(run).keys() ^ _parameters(parent).keys()
-        unlike.append(f"parameters {_listed(sorted(names))}: only one of run and parent has them.")
+        here, there = _parameters(run), _parameters(parent)
+        names = [name for name in sorted(here.keys() | there.keys()) if here.get(name) != there.get(name)]
+        unlike.append(f"parameters {_listed(names)}: run and parent don't both have them, at one size.")
     return unlike
+
+
+def _unlike(changed: RunConfig, parent: RunConfig) -> bool:
+    """Whether the change moves parameters; one that makes no sense without others is judged with them."""
+    try:
+        return _parameters(changed) != _parameters(parent)
+    except ConfigError:
+        return False
 
 
 def _changes(run: RunConfig, parent: RunConfig) -> Iterator[tuple[str, Any, Any, RunConfig]]:

@@ -1,4 +1,4 @@
-"""What a configuration costs, and the solver that gives every arm of an ablation the same.
+"""What a configuration costs, counted before it runs.
 
 Rules become an explicit shape here, since whether a layer is gated and how many parameters a variant has is known to the
 model alone: parameters are counted on the model itself, built without memory.
@@ -15,22 +15,33 @@ import torch
 
 from lab.config import Config, ConfigError, RunConfig, Shape, run_config
 from lab.model.activation import VARIANTS as ACTIVATIONS
+from lab.model.bias import simplest
+from lab.model.ffn import VARIANTS as FFNS
+from lab.model.norm import VARIANTS as NORMS
 from lab.model.transformer import Transformer
 
 PLAIN_RATIO, GATED_RATIO = 4.0, 8 / 3  # of equal parameters: 2 * 4 = 3 * 8/3 (Shazeer 2020, arXiv:2002.05202)
 
 
-WIDEST = 48  # head sizes across, of the widths that are tried
+BYTES = {"float32": 4, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
 class Counts:
-    """parameters = body + embedding (input, positions and untied head); flops_per_token: training, matrix products only."""
+    """parameters = body + embedding (input, positions and untied head); flops_per_token: training, matrix products only.
+
+    active_parameters: those of the body that work for a token, fewer than the body's in a mixture of experts;
+    kv_cache_bytes_per_token: keys and values that generation keeps of a full context, over its length;
+    activation_bytes_per_token: what training keeps for the backward pass, see `_activation_bytes`.
+    """
 
     parameters: int
     body_parameters: int
     embedding_parameters: int
     flops_per_token: int
+    active_parameters: int
+    kv_cache_bytes_per_token: float
+    activation_bytes_per_token: float
 
 
 @dataclass(frozen=True)
@@ -46,25 +57,55 @@ class Corpus:
 
 def counts(run: RunConfig) -> Counts:
     """Counted on the model. FLOPs: 2 per weight of each matrix a token passes, 2 score products over the full context
-    (no causal credit), times 3 for forward and backward (Kaplan et al. 2020, arXiv:2001.08361, section 2.1)."""
-    sizes = _sizes(json.dumps(dataclasses.asdict(dataclasses.replace(run, seed=0, steps=1))))
-    embedding = sum(n for role, n in sizes if role in ("embedding", "position", "head"))
-    total = sum(n for _, n in sizes)
-    multiplied = sum(n for role, n in sizes if role in ("linear", "head"))
+    (no credit for causality or a pattern, as the products are computed outside of fused kernels) and what positions multiply, times 3 for forward and backward (Kaplan et al. 2020, arXiv:2001.08361, section 2.1). Of a mixture of
+    experts those that are chosen for a token count, though all of them are computed (lab/model/ffn.py)."""
+    sizes, of_position, kept = _measured(
+        json.dumps(dataclasses.asdict(dataclasses.replace(run, seed=0, steps=1)))
+    )
+    embedding = sum(n for role, n, _ in sizes if role in ("embedding", "position", "position_bias", "head"))
+    total, active = sum(n for _, n, _ in sizes), sum(n for _, _, n in sizes)
+    multiplied = sum(n for role, _, n in sizes if role in ("linear", "value", "residual", "head"))
     if run.embedding.tied:
         multiplied += run.shape.vocab_size * run.shape.d_model
     shape = run.shape
     attention = 4 * shape.context_length * shape.num_heads * shape.head_dim * shape.num_layers
-    return Counts(total, total - embedding, embedding, 3 * (2 * multiplied + attention))
+    flops = 3 * (2 * multiplied + attention + of_position)
+    cache = 2 * kept * shape.kv_heads * shape.head_dim * BYTES[run.precision.dtype] / shape.context_length
+    values = sum(n for role, n, _ in sizes if role == "value")
+    kept_hidden = values // shape.d_model - shape.num_layers * shape.kv_heads * shape.head_dim
+    activations = _activation_bytes(run, hidden=kept_hidden)
+    return Counts(total, total - embedding, embedding, flops, active - embedding, cache, activations)
+
+
+def _activation_bytes(run: RunConfig, *, hidden: int) -> float:
+    """Bytes a token of serial pre-norm blocks: each norm's input and output (4 d_model a layer and 2 at the end), queries, keys,
+    values and what attention read, and of each of the `hidden` channels of the feed-forward layers, all experts among them, its
+    activation's input and output, and where it gates the other factor and the product; logits in fp32 (the accounting of
+    Korthikanti et al. 2022, 2205.05198, section 4.1, with fused attention). Other blocks keep up to 2 d_model a layer less or
+    more; dropout masks, unfused scores and biases of scores, routers, and one d_model for each RMSNorm that torch computes in parts come on top."""
+    shape, each = run.shape, 4 if ACTIVATIONS[run.activation["name"]].gated else 2
+    heads = 2 * (shape.num_heads + shape.kv_heads) * shape.head_dim
+    elements = shape.num_layers * (4 * shape.d_model + heads) + each * hidden + 2 * shape.d_model
+    return float(elements * BYTES[run.precision.dtype] + 4 * shape.vocab_size)
 
 
 @lru_cache(maxsize=4096)
-def _sizes(run_json: str) -> tuple[tuple[str, int], ...]:
-    """(role, number of weights) of every parameter, from a model without memory."""
+def _measured(run_json: str) -> tuple[tuple[tuple[str, int, int], ...], int, int]:
+    """(role, number of weights, of them at work for a token) of every parameter, FLOPs of the positions for a token, and keys
+    kept of a full context, summed over layers; from a model without memory."""
     with torch.device("meta"):
         model = Transformer(run_config(json.loads(run_json)))
     roles = model.roles()
-    return tuple((roles[name], p.numel()) for name, p in model.named_parameters())
+    shares = {
+        id(p): getattr(module, "active_share", 1.0)
+        for module in model.modules()
+        for p in module.parameters(recurse=False)
+    }
+    sizes = tuple(
+        (roles[name], p.numel(), round(p.numel() * shares[id(p)])) for name, p in model.named_parameters()
+    )
+    kept = sum(rule.kept(model.context_length) for rule in model.rules)
+    return sizes, model.position.flops(), kept
 
 
 def ratio(config: Config) -> float:
@@ -72,6 +113,11 @@ def ratio(config: Config) -> float:
     if config.ffn_ratio.value is not None:
         return config.ffn_ratio.value
     return GATED_RATIO if ACTIVATIONS[config.activation["name"]].gated else PLAIN_RATIO
+
+
+def networks_passed(config: Config) -> int:
+    """Feed-forward networks of width d_ff that a token passes; their sum is what the ratio speaks of."""
+    return int(FFNS[config.ffn["name"]].networks_passed(config.ffn))
 
 
 def shape(config: Config, *, d_model: int | None = None, num_layers: int | None = None) -> Shape:
@@ -86,8 +132,18 @@ def shape(config: Config, *, d_model: int | None = None, num_layers: int | None 
         raise ConfigError(
             f"heads.value = {num_heads}: does not divide d_model {d_model}. Set heads.head_dim."
         )
-    d_ff = max(1, round(ratio(config) * d_model))
-    return Shape(d_model, num_layers, num_heads, head_dim, d_ff, config.vocab.value, size.context_length)
+    d_ff = max(1, round(ratio(config) * d_model / networks_passed(config)))
+    kv_heads = config.attention.num_kv_heads
+    if kv_heads is not None and num_heads % kv_heads:
+        raise ConfigError(f"attention.num_kv_heads = {kv_heads}: does not divide the {num_heads} heads.")
+    shared = None if kv_heads == num_heads else kv_heads
+    return Shape(
+        d_model, num_layers, num_heads, head_dim, d_ff, config.vocab.value, size.context_length, shared
+    )
+
+
+def _norm_has_bias(config: Config) -> bool:
+    return "bias" in getattr(NORMS[config.norm["name"]], "roles", {})
 
 
 def _aspect(config: Config) -> tuple[int, int]:
@@ -106,6 +162,7 @@ def resolve(config: Config, corpus: Corpus, *, shape_: Shape | None = None) -> R
     values: dict[str, Any] = {
         f.name: getattr(config, f.name) for f in dataclasses.fields(RunConfig) if hasattr(config, f.name)
     }
+    values["bias"] = {"name": simplest(config.bias["name"], norm_has_bias=_norm_has_bias(config))}
     run = RunConfig(
         **values,
         shape=resolved,
@@ -114,6 +171,7 @@ def resolve(config: Config, corpus: Corpus, *, shape_: Shape | None = None) -> R
         micro_rows=config.batch.micro_rows or rows,
         data_fingerprint=corpus.fingerprint,
     )
+    counts(run)  # Builds the model, which refuses what does not fit together.
     tokens = {
         "tokens": lambda: config.budget.amount,
         "bytes": lambda: config.budget.amount / corpus.bytes_per_token,
@@ -125,40 +183,3 @@ def resolve(config: Config, corpus: Corpus, *, shape_: Shape | None = None) -> R
             f"budget.amount = {config.budget.amount:g} {config.budget.unit}: less than one step of {config.batch.tokens_per_step} tokens."
         )
     return dataclasses.replace(run, steps=steps)
-
-
-def match(config: Config, run: RunConfig, *, hold: str, target: int, solve: str) -> Shape:
-    """The shape of an arm whose `hold` count comes nearest to `target`.
-
-    solve: "none" keeps the shape; "d_ff" solves d_ff; "width" steps d_model by the head size, solves d_ff at each, and takes
-    the one whose ratio is nearest to the asked one. Raises ConfigError where no d_ff fits.
-    """
-    if solve == "none":
-        return run.shape
-    if solve == "d_ff":
-        return _solve_d_ff(run, hold, target)
-    step, candidates = config.heads.head_dim or config.size.head_dim, []
-    for d_model in range(step, WIDEST * step, step):
-        try:
-            narrow = shape(config, d_model=d_model, num_layers=run.shape.num_layers)
-            candidates.append(_solve_d_ff(dataclasses.replace(run, shape=narrow), hold, target))
-        except ConfigError:
-            continue
-    if not candidates:
-        raise ConfigError(f"size.head_dim = {step}: no width that is a multiple of it holds {target} {hold}.")
-    return min(candidates, key=lambda s: abs(math.log(s.d_ff / s.d_model / ratio(config))))
-
-
-def _solve_d_ff(run: RunConfig, hold: str, target: int) -> Shape:
-    def held(d_ff: int) -> int:
-        return int(
-            getattr(counts(dataclasses.replace(run, shape=dataclasses.replace(run.shape, d_ff=d_ff))), hold)
-        )
-
-    one, two = held(1), held(2)
-    d_ff = round(1 + (target - one) / (two - one))  # every count is linear in d_ff
-    if d_ff < 1:
-        raise ConfigError(
-            f"d_model = {run.shape.d_model}: {one} {hold} without a feed-forward layer, above the {target} to match."
-        )
-    return dataclasses.replace(run.shape, d_ff=d_ff)

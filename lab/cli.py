@@ -292,6 +292,29 @@ def skills(options: argparse.Namespace, overrides: list[str]) -> int:
     return 0
 
 
+def sample(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.branch import run_named
+    from lab.progress import preparing
+
+    name = run_named(options.name, _store(), asked=f"{options.name} (command line)")
+    from lab.texts import write
+
+    with preparing() as show:
+        texts = write(
+            name, _store(), cache=CACHE, progress=show, prompt=options.prompt, count=options.count,
+            tokens=options.tokens, temperature=options.temperature, seed=options.seed,
+        )  # fmt: skip
+    if options.json:
+        listing.show(texts, as_json=True, columns=())
+        return 0
+    print(f"run {texts[0]['id']}, step {texts[0]['step']}", file=sys.stderr)
+    for number, row in enumerate(texts, start=1):
+        if len(texts) > 1:
+            print(f"--- {number}")
+        print(row["prompt"] + row["text"])
+    return 0
+
+
 def sync(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab import tracker
     from lab.compose import Override, compose
@@ -338,6 +361,7 @@ COMMANDS: dict[str, Any] = {
     "axes": (axes, "list the design axes, their variants and sources", arguments.listed),
     "baselines": (baselines, "score n-gram tables on a corpus", arguments.overrides),
     "skills": (skills, "compare runs skill by skill with the floor and the best n-gram", arguments.skills),
+    "sample": (sample, "print text that a run's newest checkpoint writes", arguments.sample),
     "sync": (sync, "send to W&B, or another tracker, what it is missing", arguments.overrides),
     "completion": (
         completion,

@@ -137,9 +137,34 @@ def lookup(config: Any, key: str) -> Any:
     return config
 
 
+def with_arch(overrides: Sequence[Override]) -> list[Override]:
+    """`arch=NAME` as the overrides that conf/arch/NAME.yaml lists; explicit ones outdo them, wherever they stand.
+
+    An explicit option of a group (norm=layernorm) takes the place of the preset's option and of its parameters. A name that
+    does not exist stays, to be refused.
+    """
+    known = {f"arch={name}" for name in groups()["arch"]}
+    presets = [o for o in overrides if o.text in known]
+    explicit = [o for o in overrides if o not in presets]
+    if not presets:
+        return explicit
+    keys = {o.text.partition("=")[0] for o in explicit}
+    name = presets[-1].text.partition("=")[2]
+    return [
+        Override(f"{key}={_written(value)}", f"conf/arch/{name}.yaml")
+        for key, value in option("arch", name).items()
+        if key not in keys and key.partition(".")[0] not in keys
+    ] + explicit
+
+
+def _written(value: Any) -> str:
+    return f"[{','.join(map(show, value))}]" if isinstance(value, list) else show(value)
+
+
 def checked(overrides: Sequence[Override]) -> tuple[list[str], dict[str, str], list[str]]:
     """Overrides as Hydra takes them, key -> source, and every problem; a refused override is left out."""
     problems: list[str] = []
+    overrides = with_arch(overrides)
     secrets = [o for o in overrides if SECRET.search(o.text)]
     problems += [f"{o.text.partition('=')[0]} ({o.source}): {LOOKS_SECRET}" for o in secrets]
     safe = [o for o in overrides if o not in secrets]
@@ -293,14 +318,15 @@ class Variant(NamedTuple):
 
 AXES = (
     "norm_placement", "norm", "activation", "ffn_ratio", "heads", "aspect", "vocab", "regularization", "stability", "position",
+    "block", "ffn", "init", "embedding", "attention", "pattern", "bias",
 )  # fmt: skip
 
 
 def variants() -> list[Variant]:
-    """Every option of every design axis, in the order of the lecture."""
+    """Every option of every design axis, in the order of the lecture, and the presets of several axes last."""
     found = []
-    for group in AXES:
-        default = _defaults()[group]
+    for group in (*AXES, "arch"):
+        default = _defaults().get(group, "none")
         for name in groups()[group]:
             first = (CONF / group / f"{name}.yaml").read_text().splitlines()[0]
             what = first.removeprefix("#").strip() if first.startswith("#") else ""

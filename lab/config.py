@@ -29,7 +29,7 @@ def neutral(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Shape:
-    """The explicit shape that size, aspect, heads, ratio and vocabulary resolve to."""
+    """The explicit shape that size, aspect, heads, ratio and vocabulary resolve to. num_kv_heads: null for num_heads."""
 
     d_model: int
     num_layers: int
@@ -38,19 +38,41 @@ class Shape:
     d_ff: int
     vocab_size: int
     context_length: int
+    num_kv_heads: int | None = neutral(None)
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.num_kv_heads or self.num_heads
 
 
 @dataclass(frozen=True)
 class Embedding:
+    """tied: the head is the table, and its logits are divided by sqrt(d_model) if head_scaled (PaLM, 2204.02311, section 5.1).
+
+    scaled: vectors times sqrt(d_model) at the input (Vaswani et al. 2017, section 3.4), the table starting as much smaller;
+    normed: a norm of the embeddings, before positions are added (BLOOM, 2211.05100, section 3.2.2).
+    """
+
     tied: bool
+    scaled: bool = neutral(False)
+    head_scaled: bool = neutral(True)
+    normed: bool = neutral(False)
 
 
 @dataclass(frozen=True)
 class Init:
-    """Linear weights: truncated normal, variance 2 / (d_in + d_out); embeddings: N(0, embedding_std). Both cut at `cutoff` sigma."""
+    """Matrices: variance std^2, null for 2 / (d_in + d_out), normal or uniform; embeddings: N(0, embedding_std^2).
+
+    Normals are cut at `cutoff` standard deviations, null for nowhere. depth_scaled: what adds to the residual stream starts
+    sqrt(2 num_layers) times smaller (GPT-2).
+    """
 
     embedding_std: float
-    cutoff: float
+    cutoff: float | None
+    std: float | None = neutral(None)
+    depth_scaled: bool = neutral(False)
+    uniform: bool = neutral(False)
 
 
 @dataclass(frozen=True)
@@ -61,10 +83,14 @@ class Regularization:
 
 @dataclass(frozen=True)
 class Stability:
-    """z_loss: weight of log Z squared (PaLM); caps: c in c * tanh(x / c), null for none (Gemma 2)."""
+    """z_loss: weight of log Z squared (PaLM); caps: c in c * tanh(x / c), null for none (Gemma 2).
+
+    qk_norm: a norm of each head's queries and keys; with qk_norm_joint one norm over all heads together (OLMo 2).
+    """
 
     z_loss: float = neutral(0.0)
     qk_norm: bool = neutral(False)
+    qk_norm_joint: bool = neutral(False)
     attention_softcap: float | None = neutral(None)
     output_softcap: float | None = neutral(None)
 
@@ -141,7 +167,8 @@ class Precision:
 class Evaluation:
     """points: evaluations a run, the last at its end; documents: validation documents scored; rows: batch size.
 
-    choices: forced choices of each skill, samples: texts generated, both once at the end.
+    choices: forced choices of each skill, samples: texts generated, both once at the end. lengths: multiples of the
+    context length at which the loss on the same tokens is taken, once at the end (lab/train/lengths.py).
     """
 
     points: int
@@ -149,6 +176,7 @@ class Evaluation:
     rows: int
     choices: int = neutral(32)
     samples: int = neutral(4)
+    lengths: list[int] = neutral([])
 
 
 @dataclass(frozen=True)
@@ -186,8 +214,15 @@ class Heads:
 
 
 @dataclass(frozen=True)
+class Attention:
+    """num_kv_heads: heads of keys and values that the query heads share in groups; null for one for each."""
+
+    num_kv_heads: int | None
+
+
+@dataclass(frozen=True)
 class FFNRatio:
-    """value: d_ff / d_model; null is the rule 4 for plain and 8/3 for gated layers, which have equal parameters."""
+    """value: width of all networks a token passes / d_model; null is the rule 4 for plain and 8/3 for gated layers, which have equal parameters."""
 
     value: float | None
 
@@ -244,12 +279,17 @@ class Config:
     norm: dict[str, Any]
     activation: dict[str, Any]
     position: dict[str, Any]
+    block: dict[str, Any]
+    ffn: dict[str, Any]
     ffn_ratio: FFNRatio
     heads: Heads
     aspect: Aspect
     vocab: Vocab
     regularization: Regularization
     stability: Stability
+    pattern: dict[str, Any]
+    bias: dict[str, Any]
+    attention: Attention
     embedding: Embedding
     init: Init
     optimizer: Optimizer
@@ -289,6 +329,10 @@ class RunConfig:
     rows: int
     micro_rows: int
     data_fingerprint: str
+    block: dict[str, Any] = neutral({"name": "serial"})
+    ffn: dict[str, Any] = neutral({"name": "dense"})
+    pattern: dict[str, Any] = neutral({"name": "full"})
+    bias: dict[str, Any] = neutral({"name": "norm"})
     init_from: str | None = neutral(None)
 
 

@@ -52,7 +52,8 @@ def _total_parameters(plan: dict[str, Any]) -> list[str]:
 
 def _flops(plan: dict[str, Any]) -> list[str]:
     few, many = _extremes(plan, "flops_per_token")
-    if few["counts"]["flops_per_token"] == many["counts"]["flops_per_token"]:
+    held = plan["match"]["what"] == "flops_per_token"
+    if held or few["counts"]["flops_per_token"] == many["counts"]["flops_per_token"]:
         return []
     return [
         f"FLOPs per token are not matched: {few['counts']['flops_per_token']:.3g} ({few['label']}) to "

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lab import branch
-from lab.ablation import X_VALUES, Ablation, Arm, Match, chosen_arms, compose_arms, load
+from lab.ablation import OF_TEXT, X_VALUES, Ablation, Arm, Match, chosen_arms, compose_arms, load
 from lab.compose import Override, compose, has_gpu
 from lab.config import Config, ConfigError, RunConfig
 from lab.runs import RunStore, run_id
@@ -218,7 +218,7 @@ def _resolve(
     source: str, progress: Callable[[str, float], None] | None,
 ) -> list[PlannedArm]:  # fmt: skip
     """Every arm resolved and matched to the baseline. Raises ConfigError with the problems of all arms."""
-    from lab import budget
+    from lab import budget, matching
 
     corpora: dict[str, tuple[Path, Any]] = {}
     once: dict[Any, tuple[Path, Any]] = {}
@@ -228,7 +228,7 @@ def _resolve(
             once[key] = prepared(config, cache=cache, progress=progress)
         corpora[name] = once[key]
     first = budget.resolve(configs[baseline], corpora[baseline][1])
-    target = 0 if how.hold == "none" else int(getattr(budget.counts(first), how.hold))
+    target = 0.0 if how.hold == "none" else matching.held(first, corpora[baseline][1], how.hold)
     planned = []
     problems: dict[str, list[str]] = {}
     for name, arm in arms.items():
@@ -236,7 +236,7 @@ def _resolve(
         try:
             run = budget.resolve(config, corpus)
             if how.hold != "none" and name != baseline:
-                matched = budget.match(config, run, hold=how.hold, target=target, solve=how.solve)
+                matched = matching.match(config, run, hold=how.hold, target=target, solve=how.solve)
                 run = budget.resolve(config, corpus, shape_=matched)
             run, parent = branch.resolve(run, store, tokenizer_hash=corpus.tokenizer_hash, source=source)
         except ConfigError as error:
@@ -244,11 +244,12 @@ def _resolve(
                 problems.setdefault(problem, []).append(name)
             continue
         counted = budget.counts(run)
-        mismatch = getattr(counted, how.hold) / target - 1 if target else 0.0
+        mismatch = matching.held(run, corpus, how.hold) / target - 1 if target else 0.0
         if abs(mismatch) > how.tolerance:
+            way = f"Choose budget={how.hold}" if how.hold in OF_TEXT else "Choose another match.solve"
             problem = (
                 f"{how.hold} differ from the baseline's by {mismatch:+.1%} (limit {how.tolerance:.0%}). "
-                "Choose another match.solve, raise match.tolerance, or run with --match none."
+                f"{way}, raise match.tolerance, or run with --match none."
             )
             problems.setdefault(problem, []).append(name)
         planned.append(PlannedArm(name, arm, config, run, counted, mismatch, folder, corpus, parent))

@@ -45,6 +45,7 @@ LIMITS = {
     "size.vocab_size": 2**20,
     "heads.value": 4_096,
     "heads.head_dim": 4_096,
+    "attention.num_kv_heads": 4_096,
 }
 
 GRAMMAR_LIMITS = {"objects": 3, "friends": 20, "events": 40, "languages": 20}
@@ -75,6 +76,7 @@ RULES: tuple[Rule, ...] = (
         "init.embedding_std", lambda v: v > 0, "all embeddings would start equal to zero. Use more than 0."
     ),
     _positive("init.cutoff"),
+    _positive("init.std"),
     _positive("optimizer.lr"),
     _rule("optimizer.beta1", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
     _rule("optimizer.beta2", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
@@ -114,6 +116,11 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule("evaluation.choices", lambda v: v >= 0, "must be 0 or more."),
     _rule("evaluation.samples", lambda v: 0 <= v <= 64, "must be from 0 to 64."),
+    _rule(
+        "evaluation.lengths",
+        lambda v: len(set(v)) == len(v) and all(1 <= k <= 64 for k in v),
+        "needs different multiples of the context length, each from 1 to 64, such as [1,2,4,8].",
+    ),
     _rule("monitor.spike_window", lambda v: v >= 2, "needs 2 steps or more."),
     *map(_positive, ("monitor.spike_threshold", "monitor.divergence_factor", "monitor.divergence_patience")),
     _among("tracker.name", "none", *BOARDS),
@@ -161,8 +168,23 @@ def _between(config: Config) -> list[tuple[str, str]]:
                 f"d_model {width} is not a multiple of the head size {head_dim}. Set heads.value too.",
             )
         )
+    num_heads, kv_heads = heads.value or width // head_dim, config.attention.num_kv_heads
+    if config.aspect.value is None and kv_heads and num_heads % kv_heads:
+        shared = " or ".join(str(n) for n in range(1, num_heads + 1) if num_heads % n == 0)
+        found.append(
+            (
+                "attention.num_kv_heads",
+                f"does not divide the {num_heads} heads. Use {shared}, or another heads.value.",
+            )
+        )
     if config.position.get("theta") is not None and fits_width and head_dim % 2:
         found.append(("heads.head_dim", f"head size {head_dim} is odd; rotary positions need an even one."))
+    if config.stability.qk_norm_joint and not config.stability.qk_norm:
+        found.append(("stability.qk_norm_joint", "there is no norm to join. Set stability.qk_norm=true too."))
+    if config.init.uniform and config.init.cutoff is not None:
+        found.append(("init.cutoff", "a uniform distribution has no tail to cut. Write null."))
+    if not config.embedding.tied and not config.embedding.head_scaled:
+        found.append(("embedding.head_scaled", "an untied head is never scaled. Leave it true or tie it."))
     if config.batch.tokens_per_step % context:
         nearest = max(1, round(config.batch.tokens_per_step / context)) * context
         found.append(

@@ -8,11 +8,23 @@ from typing import Any
 import pytest
 import torch
 
-from lab.config import STRUCTURAL, Embedding, RunConfig
+from lab.config import STRUCTURAL, RunConfig
 from lab.model.initializer import DISTRIBUTIONS
 from lab.model.norm_placement import VARIANTS as PLACEMENTS
 from lab.model.transformer import Transformer
-from tests.tiny_model import AXES, CONF, PAIRS, SHAPE, STABILITY, build, choice, loss_of, tiny, tokens
+from tests.tiny_model import (
+    AXES,
+    CONF,
+    EMBEDDING,
+    PAIRS,
+    SHAPE,
+    STABILITY,
+    build,
+    choice,
+    loss_of,
+    tiny,
+    tokens,
+)
 
 every_variant = pytest.mark.parametrize(
     ("axis", "name"), PAIRS, ids=[f"{axis}={name}" for axis, name in PAIRS]
@@ -76,7 +88,8 @@ def test_every_parameter_has_a_role_and_a_finite_gradient(axis: str, name: str) 
 def test_every_two_variants_train_differently(axis: str) -> None:
     trained = {}
     for name in AXES[axis].VARIANTS:
-        model = build(tiny(**{axis: name}))
+        # RMSNorm has no bias to leave out.
+        model = build(tiny(**{axis: name, **({"norm": "layernorm"} if axis == "bias" else {})}))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for step in range(2):
             optimizer.zero_grad()
@@ -108,14 +121,30 @@ def test_one_batch_can_be_learned_by_heart(axis: str, name: str) -> None:
 def closed_form(config: RunConfig) -> int:
     """The number of parameters, from the formulas of the papers that the axis files cite."""
     s = config.shape
-    norm = {"layernorm": 2, "rmsnorm": 1, "none": 0}[config.norm["name"]] * s.d_model
-    norms = {"pre": 2, "post": 2, "double": 4, "output": 2}[config.norm_placement["name"]] * s.num_layers
-    norms += config.norm_placement["name"] != "post"
-    matrices = 3 if config.activation["name"] in {"glu", "reglu", "geglu", "swiglu", "bilinear"} else 2
-    layer = 4 * s.d_model * s.num_heads * s.head_dim + matrices * s.d_model * s.d_ff
+    norm = {"layernorm": 2, "rmsnorm": 1, "nonparametric": 0, "none": 0}[config.norm["name"]] * s.d_model
+    norms = {"pre": 2, "post": 2, "double": 4, "output": 2, "deepnorm": 2}[config.norm_placement["name"]]
+    norms = norms * s.num_layers // (2 if config.block["name"] == "parallel" else 1)
+    norms += config.norm_placement["name"] not in {"post", "deepnorm"}
+    norms += config.embedding.normed
+    experts = config.ffn.get("experts", 0)
+    networks = (experts or 1) + config.ffn.get("shared", 0)
+    matrices = (
+        3 if config.activation["name"] in {"glu", "reglu", "geglu", "geglu_tanh", "swiglu", "bilinear"} else 2
+    )
+    layer = 2 * s.d_model * (s.num_heads + s.kv_heads) * s.head_dim + networks * matrices * s.d_model * s.d_ff
+    layer += experts * s.d_model
     layer += 2 * s.head_dim * config.stability.qk_norm
     tables = s.vocab_size * s.d_model * (1 if config.embedding.tied else 2)
-    tables += s.context_length * s.d_model * (config.position["name"] == "learned")
+    position = config.position
+    tables += s.context_length * s.d_model * (position["name"] == "learned")
+    if position["name"] == "t5":
+        tables += position["num_buckets"] * s.num_heads
+    if position["name"] == "relative":
+        layer += 2 * (position["max_distance"] + 1) * s.head_dim
+    qkv, of_norm = (s.num_heads + 2 * s.kv_heads) * s.head_dim, norms * s.d_model
+    layer += {"qkv": qkv, "all": qkv + 2 * s.d_model + (matrices - 1) * s.d_ff}.get(config.bias["name"], 0)
+    if config.norm["name"] == "layernorm" and config.bias["name"] in {"none", "qkv"}:
+        tables -= of_norm
     return s.num_layers * layer + norms * norm + tables
 
 
@@ -123,7 +152,13 @@ def closed_form(config: RunConfig) -> int:
     "changes",
     [{axis: name} for axis, name in PAIRS]
     + [{"norm_placement": place, "norm": "layernorm"} for place in PLACEMENTS]
-    + [{"embedding": Embedding(tied=True)}, {"stability": dataclasses.replace(STABILITY, qk_norm=True)}],
+    + [{"bias": bias, "norm": "layernorm"} for bias in AXES["bias"].VARIANTS]
+    + [{"bias": "all", "activation": "gelu", "shape": dataclasses.replace(SHAPE, num_kv_heads=1)}]
+    + [
+        {"embedding": dataclasses.replace(EMBEDDING, tied=True)},
+        {"embedding": dataclasses.replace(EMBEDDING, normed=True)},
+        {"stability": dataclasses.replace(STABILITY, qk_norm=True)},
+    ],
     ids=str,
 )
 def test_counted_parameters_are_the_closed_form(changes: dict[str, Any]) -> None:

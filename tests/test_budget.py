@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
-from lab.budget import Corpus, counts, match, resolve, shape
+from lab.budget import Corpus, counts, resolve, shape
 from lab.compose import Override, compose
 from lab.config import ConfigError
+from lab.matching import match
 from tests.tiny_model import PAIRS, build, loss_of, tokens
 from tests.tiny_run import tiny_run
 
@@ -29,8 +30,11 @@ def test_flops_equal_torchs_counter(pair):
     batch = tokens(2, run.shape.context_length + 1)
     with FlopCounterMode(display=False) as counter:
         loss_of(model, batch).backward()
+    counted = counts(run)
+    # Experts that are not chosen are computed too, but not counted.
+    idle = counted.body_parameters - counted.active_parameters
     assert counter.get_total_flops() == pytest.approx(
-        counts(run).flops_per_token * 2 * run.shape.context_length, rel=1e-3
+        (counted.flops_per_token + 6 * idle) * 2 * run.shape.context_length, rel=1e-3
     )
 
 
@@ -42,6 +46,9 @@ def test_nano_has_the_parameters_that_arithmetic_gives():
         "parameters": body + 2 * vocab * d,
         "body_parameters": body,
         "embedding_parameters": 2 * vocab * d,
+        "active_parameters": body,
+        "kv_cache_bytes_per_token": 2 * layers * d * 4,
+        "activation_bytes_per_token": 4 * (layers * (4 * d + 4 * d + 4 * d_ff) + 2 * d + vocab),
         "flops_per_token": 3 * (2 * (layers * (4 * d * d + 3 * d * d_ff) + vocab * d) + layers * 4 * 256 * d),
     }
 
@@ -126,3 +133,46 @@ def test_no_width_fits_a_tiny_target():
 def test_counting_allocates_no_weights():
     run = tiny_run(shape=dataclasses.replace(tiny_run().shape, d_model=8192, d_ff=65536))
     assert counts(run).parameters > 3e9
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen", "shared"), [("moe", 2, 0), ("switch", 1, 0), ("deepseek_moe", 7, 1)]
+)
+def test_a_mixture_of_experts_costs_as_much_as_the_dense_layer_and_a_router(name, chosen, shared):
+    dense, mixture = (resolve(composed(f"ffn={ffn}"), CORPUS) for ffn in ("dense", name))
+    d, layers, experts = 96, 4, mixture.ffn["experts"]
+    assert mixture.shape.d_ff == dense.shape.d_ff // (chosen + shared)
+    network, router = 3 * d * mixture.shape.d_ff, experts * d
+    counted, of_dense = counts(mixture), counts(dense)
+    assert counted.active_parameters == of_dense.active_parameters + layers * router
+    assert counted.flops_per_token == of_dense.flops_per_token + 6 * layers * router
+    rest = of_dense.body_parameters - layers * 3 * d * dense.shape.d_ff
+    assert counted.body_parameters == rest + layers * ((experts + shared) * network + router)
+
+
+def test_an_arm_is_matched_in_active_parameters():
+    target = counts(resolve(composed(), CORPUS)).active_parameters
+    config = composed("ffn=moe", "ffn.experts=4", "ffn_ratio=1")
+    solved = match(config, resolve(config, CORPUS), hold="active_parameters", target=target, solve="d_ff")
+    matched = resolve(config, CORPUS, shape_=solved)
+    assert counts(matched).active_parameters == pytest.approx(target, rel=2e-3)
+    assert counts(matched).body_parameters > 1.3 * target
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["block=parallel", "norm_placement=post"],
+            "block = parallel: .* Use norm_placement=pre or block=serial",
+        ),
+        (["block=parallel_two_norms", "norm_placement=deepnorm"], "no stream between them"),
+        (["block=parallel", "norm_placement=double"], "one norm of the input"),
+        (["ffn=moe", "ffn.top_k=9"], "ffn.top_k = 9: must be from 2 to ffn.experts 8"),
+        (["ffn=moe", "ffn.top_k=1"], "teaches the router nothing. Use ffn=switch"),
+        (["ffn=deepseek_moe", "ffn.top_k=32"], "from 1 to ffn.experts 31"),
+    ],
+)
+def test_what_makes_no_sense_together_is_refused_when_it_is_planned(overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        resolve(composed(*overrides), CORPUS)

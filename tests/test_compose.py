@@ -137,7 +137,7 @@ def test_the_baseline_is_the_course_model():
 
 def test_every_option_of_every_group_composes(monkeypatch):
     monkeypatch.setattr("lab.board.find_spec", lambda package: True)  # optional trackers need theirs
-    values = {"budget=flops": "budget.amount=1e15"}
+    values = {"budget=flops": "budget.amount=1e15", "attention=gqa": "heads=4"}
     for group, options in groups().items():
         for name in options:
             text = f"{group}={name}"
@@ -157,7 +157,7 @@ def test_multirun_expands_as_hydra_does():
     assert expand(["seed=0,1", "norm=glob(*)", "ffn_ratio=2"]) == [
         [f"seed={seed}", f"norm={norm}", "ffn_ratio=2"]
         for seed in (0, 1)
-        for norm in ("layernorm", "none", "rmsnorm")
+        for norm in ("layernorm", "none", "nonparametric", "rmsnorm")
     ]
     assert expand(["seed=range(1,4)"]) == [["seed=1"], ["seed=2"], ["seed=3"]]
     with pytest.raises(ConfigError, match="search space is empty"):
@@ -180,3 +180,84 @@ def test_neutral_values_leave_the_identity():
     from tests.tiny_model import tiny
 
     assert identity(tiny())["stability"] == {}
+
+
+def test_the_baseline_is_called_what_it_was_before_the_later_axes():
+    from lab.budget import Corpus, resolve
+
+    corpus = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
+    named = identity(resolve(compose([Override("size=nano")]), corpus))
+    recipe = {
+        "optimizer",
+        "schedule",
+        "vocab",
+        "precision",
+        "evaluation",
+        "monitor",
+        "steps",
+        "rows",
+        "micro_rows",
+    }
+    assert {key: value for key, value in named.items() if key not in recipe | {"data_fingerprint", "seed"}} == {
+        "shape": {
+            "d_model": 96, "num_layers": 4, "num_heads": 3, "head_dim": 32, "d_ff": 256,
+            "vocab_size": 1024, "context_length": 256,
+        },
+        "norm_placement": {"name": "pre"},
+        "norm": {"name": "rmsnorm", "eps": 1e-5},
+        "activation": {"name": "swiglu"},
+        "position": {"name": "rope", "theta": 10000.0},
+        "embedding": {"tied": False},
+        "init": {"embedding_std": 1.0, "cutoff": 3.0},
+        "regularization": {"dropout": 0.0, "weight_decay": 0.1},
+        "stability": {},
+    }  # fmt: skip
+
+
+# --- presets ---
+
+
+def overridden(*texts):
+    return compose([Override("size=nano"), *map(Override, texts)])
+
+
+def test_a_preset_is_the_sum_of_its_axes_and_leaves_no_name():
+    by_hand = overridden(
+        "norm=layernorm",
+        "bias=all",
+        "activation=gelu_tanh",
+        "position=learned",
+        "embedding=tied_unscaled",
+        "init=gpt2",
+    )
+    assert overridden("arch=gpt2") == by_hand
+    assert overridden("arch=none") == overridden()
+
+
+@pytest.mark.parametrize("name", [p.stem for p in (CONF / "arch").glob("*.yaml")])
+@pytest.mark.parametrize("size", ["nano", "small"])
+def test_every_preset_can_be_built(name, size):
+    from lab.budget import Corpus, resolve
+
+    corpus = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**9, tokenizer_hash="t")
+    resolve(compose([Override(f"size={size}"), Override(f"arch={name}")]), corpus)
+
+
+def test_what_is_asked_for_outdoes_the_preset_on_either_side_of_it():
+    for order in (("norm=rmsnorm", "arch=gpt2"), ("arch=gpt2", "norm=rmsnorm")):
+        assert overridden(*order).norm["name"] == "rmsnorm"
+    # Another option of a group takes the preset's parameters of that group away with it.
+    assert overridden("arch=llama3", "position=learned").position == {"name": "learned"}
+    assert overridden("arch=gemma2", "norm=layernorm").norm == {"name": "layernorm", "eps": 1e-5}
+    assert overridden("arch=gemma2", "norm.eps=1e-3").norm == {"name": "rmsnorm", "eps": 1e-3}
+    assert overridden("arch=gemma2", "stability=[z_loss]").stability.attention_softcap is None
+    assert overridden("arch=gpt2", "arch=llama2") == overridden("arch=llama2")
+
+
+def test_an_unknown_preset_and_what_clashes_with_one_are_named():
+    with pytest.raises(ConfigError, match='unknown arch "gtp2". Did you mean "gpt2"?'):
+        overridden("arch=gtp2")
+    with pytest.raises(ConfigError, match=r"num_kv_heads = 2 \(conf/arch/llama3.yaml\)"):
+        overridden("arch=llama3", "heads=3")
+    with pytest.raises(ConfigError, match="position=learned has no parameter theta"):
+        overridden("arch=gpt2", "position.theta=5")

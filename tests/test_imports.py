@@ -9,8 +9,8 @@ import pytest
 
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
-    "config", "rules", "compose", "data", "model", "budget", "provenance", "curves", "runs", "branch", "train", "ablation", "plan", "parcel", "sweep",
-    "progress", "worker", "listing", "arguments", "cli",
+    "config", "rules", "compose", "data", "model", "budget", "export", "provenance", "curves", "runs", "branch", "train", "texts",
+    "ablation", "matching", "plan", "parcel", "sweep", "progress", "worker", "listing", "arguments", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
 READING = ("stats", "evidence", "predicates", "confounds", "claims", "report", "publish", "cli")

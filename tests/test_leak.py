@@ -20,7 +20,7 @@ def summary_of(shards: Shards, folder: Path) -> dict:
     """Train on few rows often enough to know them by heart, and evaluate on every validation story."""
     run = tiny_run(
         shape=dataclasses.replace(SHAPE, context_length=CONTEXT),
-        evaluation=c.Evaluation(points=1, documents=STORIES, rows=100, choices=0, samples=0),
+        evaluation=c.Evaluation(points=1, documents=STORIES, rows=100, choices=0, samples=0, lengths=[]),
         steps=150,
     )
     store = RunStore(folder)

@@ -10,17 +10,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lab.config import ConfigError, Embedding, Init, Regularization, RunConfig
+from lab.config import ConfigError, Regularization, RunConfig
 from lab.model import transformer
 from lab.model.activation import VARIANTS as ACTIVATIONS
-from lab.model.attention import Attention, kernel_for
+from lab.model.attention import Attention
+from lab.model.bias import VARIANTS as BIASES
 from lab.model.dropout import dropout
 from lab.model.initializer import initialize
 from lab.model.norm import VARIANTS as NORMS
+from lab.model.pattern import LayerRule
 from lab.model.position import VARIANTS as POSITIONS
 from lab.model.position import Position
 from lab.model.transformer import Transformer
-from tests.tiny_model import SHAPE, STABILITY, build, choice, tiny, tokens
+from tests.tiny_model import EMBEDDING, INIT, SHAPE, STABILITY, build, choice, tiny, tokens
+
+TIED = dataclasses.replace(EMBEDDING, tied=True)
 
 
 def with_stability(**changes: Any) -> dict[str, Any]:
@@ -160,7 +164,7 @@ def reference(model: Transformer, config: RunConfig, row: Tensor) -> dict[str, A
         ),
         {"activation": "gelu"},
         *({"position": position} for position in ("none", "learned", "sine")),
-        {"embedding": Embedding(tied=True)},
+        {"embedding": TIED},
         with_stability(qk_norm=True),
         with_stability(attention_softcap=0.5),
         with_stability(output_softcap=0.5),
@@ -205,7 +209,7 @@ def test_the_fused_kernel_is_used_unless_scores_are_capped() -> None:
 def test_a_row_longer_than_the_context_and_an_unknown_variant_are_refused() -> None:
     with pytest.raises(ValueError, match="25 tokens .* context_length 24"):
         build(tiny())(tokens(1, 25))
-    with pytest.raises(ConfigError, match="norm = batchnorm: .* layernorm, rmsnorm, none"):
+    with pytest.raises(ConfigError, match="norm = batchnorm: .* layernorm, rmsnorm, nonparametric, none"):
         Transformer(tiny(norm={"name": "batchnorm"}))
 
 
@@ -216,7 +220,9 @@ def test_a_row_longer_than_the_context_and_an_unknown_variant_are_refused() -> N
 def test_norm_of_a_vector_computed_by_hand(name: str) -> None:
     # (1, 3): mean 2, variance 1, mean square 5; eps shifts them to 4 and 9.
     eps, expected = {"layernorm": (3.0, [-0.5, 0.5]), "rmsnorm": (4.0, [1 / 3, 1.0])}[name]
-    torch.testing.assert_close(NORMS[name](2, eps=eps)(torch.tensor([1.0, 3.0])), torch.tensor(expected))
+    torch.testing.assert_close(
+        NORMS[name](2, True, eps=eps)(torch.tensor([1.0, 3.0])), torch.tensor(expected)
+    )
 
 
 def normal_cdf(x: float) -> float:
@@ -228,6 +234,11 @@ def normal_cdf(x: float) -> float:
     [
         ("relu", False, lambda x: max(0.0, x)),
         ("gelu", False, lambda x: x * normal_cdf(x)),
+        (
+            "gelu_tanh",
+            False,
+            lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+        ),
         ("silu", False, lambda x: x / (1 + math.exp(-x))),
         ("elu", False, lambda x: x if x > 0 else math.exp(x) - 1),
         (
@@ -239,6 +250,11 @@ def normal_cdf(x: float) -> float:
         ("glu", True, lambda x: 1 / (1 + math.exp(-x))),
         ("reglu", True, lambda x: max(0.0, x)),
         ("geglu", True, lambda x: x * normal_cdf(x)),
+        (
+            "geglu_tanh",
+            True,
+            lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+        ),
         ("swiglu", True, lambda x: x / (1 + math.exp(-x))),
         ("bilinear", True, lambda x: x),
     ],
@@ -270,24 +286,30 @@ def test_a_position_bias_is_added_to_the_scores() -> None:
     class Distance(Position):
         """Head h subtracts 2^-h per token of distance: ALiBi, Press et al. 2021 (2108.12409)."""
 
-        def bias(self, length: int) -> Tensor:
-            distance = torch.arange(length)[:, None] - torch.arange(length)
+        def bias(self, q: Tensor, *, layer: int) -> Tensor:
+            distance = torch.arange(q.shape[-2])[:, None] - torch.arange(q.shape[-2])
             return -distance * 0.5 ** torch.arange(SHAPE.num_heads)[:, None, None]
 
-    kernel = kernel_for(Distance(), softcap=None)
-    attention = Attention(SHAPE, qk_norm=False, softcap=None, kernel=kernel)
+    attention = Attention(
+        SHAPE,
+        layer=0,
+        rule=LayerRule(),
+        biases=BIASES["none"],
+        qk_norm=False,
+        qk_norm_joint=False,
+        softcap=None,
+    )
     initialize(attention, init=tiny().init, seed=0)
     x = torch.randn(2, 9, SHAPE.d_model, generator=torch.Generator().manual_seed(0))
     q, k, v = (
         F.linear(x, getattr(attention, part).weight).view(2, 9, 3, 8).transpose(1, 2) for part in "qkv"
     )
-    mask = Distance().bias(9) + torch.full((9, 9), -math.inf).triu(1)
+    mask = Distance().bias(q, layer=0) + torch.full((9, 9), -math.inf).triu(1)
     expected = F.linear(
         F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2),
         attention.out.weight,
     )
     torch.testing.assert_close(attention(x, Distance(), diagnostics=False)[0], expected)
-    assert kernel == "masked"
 
 
 @torch.no_grad()
@@ -401,7 +423,9 @@ def test_no_two_tensors_start_alike() -> None:
 
 
 def test_every_role_starts_from_its_distribution() -> None:
-    config = tiny(norm="layernorm", position="learned", init=Init(embedding_std=0.5, cutoff=2.0))
+    config = tiny(
+        norm="layernorm", position="learned", init=dataclasses.replace(INIT, embedding_std=0.5, cutoff=2.0)
+    )
     model = build(config)
     for name, role in model.roles().items():
         value = model.get_parameter(name).detach()
@@ -416,6 +440,8 @@ def test_every_role_starts_from_its_distribution() -> None:
         "embedding",
         "position",
         "linear",
+        "value",
+        "residual",
         "head",
         "norm_gain",
         "norm_bias",
@@ -424,7 +450,7 @@ def test_every_role_starts_from_its_distribution() -> None:
 
 
 def test_a_tied_head_is_the_embedding_itself() -> None:
-    model = build(tiny(embedding=Embedding(tied=True)))
+    model = build(tiny(embedding=TIED))
     assert model.head.weight is model.embedding.weight
     assert model.roles()["embedding.weight"] == "embedding" and "head.weight" not in model.roles()
 
@@ -438,7 +464,7 @@ def test_a_missing_and_an_unknown_role_are_refused() -> None:
     with pytest.raises(ValueError, match="0.gain: Scale declares no role for gain"):
         initialize(nn.Sequential(Scale()), init=tiny().init, seed=0)
     Scale.roles = {"gain": "mystery"}  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="0.gain: role 'mystery' is unknown. Known: linear"):
+    with pytest.raises(ValueError, match="0.gain: role 'mystery' is unknown. Known: linear, value"):
         initialize(nn.Sequential(Scale()), init=tiny().init, seed=0)
 
 
@@ -447,9 +473,17 @@ def test_every_shipped_position_is_silent_where_it_has_no_say() -> None:
     for name in POSITIONS:
         parameters = choice("position", name)
         del parameters["name"]
-        variant = POSITIONS[name](SHAPE, **parameters)
-        assert variant.bias(5) is None
-        if name != "rope":
-            assert variant.rotate(q, k) == (q, k)
-        if name in {"rope", "none"}:
+        variant, weights = POSITIONS[name](SHAPE, **parameters), q.new_ones(1, 3, 5, 5)
+        acts = {hook for hook in ("embed", "rotate", "bias", "read") if variant.acts(hook)}
+        expected = (
+            {"embed"} if name in {"learned", "sine"} else {"rotate"} if name.startswith("rope") else {"bias"}
+        )
+        assert acts == {"relative": {"bias", "read"}, "none": set()}.get(name, expected)
+        if "embed" not in acts:
             assert variant.embed(x) is x
+        if "rotate" not in acts:
+            assert variant.rotate(q, k) == (q, k)
+        if "bias" not in acts:
+            assert variant.bias(q, layer=0) is None
+        if "read" not in acts:
+            assert variant.read(weights, layer=0) is None

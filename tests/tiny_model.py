@@ -25,8 +25,32 @@ AXES: dict[str, ModuleType] = {
 }
 PAIRS = [(axis, name) for axis, module in AXES.items() for name in module.VARIANTS]
 
-SHAPE = c.Shape(d_model=32, num_layers=2, num_heads=3, head_dim=8, d_ff=48, vocab_size=257, context_length=24)
-STABILITY = c.Stability(z_loss=0.0, qk_norm=False, attention_softcap=None, output_softcap=None)
+SHAPE = c.Shape(
+    d_model=32,
+    num_layers=2,
+    num_heads=3,
+    head_dim=8,
+    d_ff=48,
+    vocab_size=257,
+    context_length=24,
+    num_kv_heads=None,
+)
+EMBEDDING = c.Embedding(tied=False, scaled=False, head_scaled=True, normed=False)
+INIT = c.Init(embedding_std=1.0, cutoff=3.0, std=None, depth_scaled=False, uniform=False)
+STABILITY = c.Stability(
+    z_loss=0.0, qk_norm=False, qk_norm_joint=False, attention_softcap=None, output_softcap=None
+)
+
+
+# What the YAML gives is for contexts of hundreds of tokens and more layers.
+SMALL: dict[tuple[str, str], dict[str, Any]] = {
+    ("pattern", "window"): {"window": 5},
+    ("pattern", "strided"): {"stride": 4},
+    ("pattern", "fixed"): {"stride": 4, "summary": 1},
+    ("pattern", "interleaved"): {"window": 5, "local_layers": 1},
+    ("position", "relative"): {"max_distance": 4},
+    ("position", "t5"): {"num_buckets": 6, "max_distance": 12},
+}
 
 
 def choice(axis: str, name: str) -> dict[str, Any]:
@@ -37,7 +61,9 @@ def choice(axis: str, name: str) -> dict[str, Any]:
 def tiny(**changes: Any) -> c.RunConfig:
     """The baseline at a tiny shape; a structural axis may be changed by a variant's name."""
     changes = {
-        key: choice(key, value) if key in AXES and isinstance(value, str) else value
+        key: choice(key, value) | SMALL.get((key, value), {})
+        if key in AXES and isinstance(value, str)
+        else value
         for key, value in changes.items()
     }
     baseline: dict[str, Any] = dict(
@@ -47,8 +73,12 @@ def tiny(**changes: Any) -> c.RunConfig:
         norm=choice("norm", "rmsnorm"),
         activation=choice("activation", "swiglu"),
         position=choice("position", "rope"),
-        embedding=c.Embedding(tied=False),
-        init=c.Init(embedding_std=1.0, cutoff=3.0),
+        block=choice("block", "serial"),
+        ffn=choice("ffn", "dense"),
+        pattern=choice("pattern", "full"),
+        bias=choice("bias", "norm"),
+        embedding=EMBEDDING,
+        init=INIT,
         regularization=c.Regularization(dropout=0.0, weight_decay=0.0),
         stability=STABILITY,
     )

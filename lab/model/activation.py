@@ -2,15 +2,18 @@
 
 Contract: an elementwise function [..., d_ff] -> [..., d_ff]. A plain layer computes W_down f(W_up x), a gated one
 W_down (f(W_gate x) * W_up x), with a third matrix (Shazeer 2020, 2002.05202, eq. 5 and 6).
-- relu: max(0, x). gelu: x Phi(x), exact, not the tanh approximation (Hendrycks and Gimpel 2016, 1606.08415).
+- relu: max(0, x). gelu: x Phi(x), exact (Hendrycks and Gimpel 2016, 1606.08415). gelu_tanh: its approximation there,
+  x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, which GPT-2, BLOOM and Gemma were trained with.
 - silu: x sigmoid(x) (Elfwing et al. 2017, 1702.03118). relu2: max(0, x)^2 (So et al. 2021, 2109.08668).
 - elu: x above 0, exp(x) - 1 below (Clevert et al. 2015, 1511.07289). selu: 1.0507 * elu with alpha 1.6733
   (Klambauer et al. 2017, 1706.02515).
-- gated: glu = sigmoid (Dauphin et al. 2016, 1612.08083), bilinear = identity, reglu, geglu, swiglu = relu, gelu, silu.
+- gated: glu = sigmoid (Dauphin et al. 2016, 1612.08083), bilinear = identity, reglu, geglu, geglu_tanh, swiglu =
+  relu, gelu, gelu_tanh, silu.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -31,9 +34,12 @@ def squared_relu(x: Tensor) -> Tensor:
     return F.relu(x).square()
 
 
+tanh_gelu = partial(F.gelu, approximate="tanh")
+
 VARIANTS: dict[str, Activation] = {
     "relu": Activation(F.relu, gated=False),
     "gelu": Activation(F.gelu, gated=False),
+    "gelu_tanh": Activation(tanh_gelu, gated=False),
     "silu": Activation(F.silu, gated=False),
     "elu": Activation(F.elu, gated=False),
     "selu": Activation(F.selu, gated=False),
@@ -41,6 +47,7 @@ VARIANTS: dict[str, Activation] = {
     "glu": Activation(torch.sigmoid, gated=True),
     "reglu": Activation(F.relu, gated=True),
     "geglu": Activation(F.gelu, gated=True),
+    "geglu_tanh": Activation(tanh_gelu, gated=True),
     "swiglu": Activation(F.silu, gated=True),
     "bilinear": Activation(identity, gated=True),
 }

@@ -1,4 +1,4 @@
-"""The matrices of the model: torch's, with a declared role, no bias, and no values of their own.
+"""The matrices of the model: torch's, with declared roles and no values of their own.
 
 Torch would fill them from its global generator, which nothing here may depend on; `initializer.py` gives the values.
 """
@@ -9,13 +9,25 @@ from torch import nn
 class Linear(nn.Linear):
     """[..., d_in] -> [..., d_out]."""
 
-    roles = {"weight": "linear"}
+    roles = {"weight": "linear", "bias": "bias"}
 
-    def __init__(self, d_in: int, d_out: int):
-        super().__init__(d_in, d_out, bias=False)
+    def __init__(self, d_in: int, d_out: int, *, bias: bool = False):
+        super().__init__(d_in, d_out, bias=bias)
 
     def reset_parameters(self) -> None:
         """Leaves the weight to the initializer."""
+
+
+class ValueLinear(Linear):
+    """Makes what a sub-layer reads out: attention's values, the feed-forward layer's hidden vector."""
+
+    roles = {"weight": "value", "bias": "bias"}
+
+
+class ResidualLinear(Linear):
+    """Makes what a sub-layer adds to the residual stream."""
+
+    roles = {"weight": "residual", "bias": "bias"}
 
 
 class Head(Linear):

@@ -1,8 +1,10 @@
 """How is a vector normalised?
 
-Contract: a module built as `variant(size, **YAML)` that maps [..., size] to [..., size], each vector on its own.
+Contract: a module built as `variant(size, bias, **YAML)` that maps [..., size] to [..., size], each vector on its own; `bias`
+says whether a variant that has an additive bias keeps it.
 - layernorm: (x - mean) / sqrt(variance + eps) * gain + bias. Ba et al. 2016 (1607.06450), eq. 4.
 - rmsnorm: x / sqrt(mean(x^2) + eps) * gain. Zhang and Sennrich 2019 (1910.07467), eq. 4.
+- nonparametric: layernorm without gain and bias. OLMo (2402.00838), section 2.1.
 - none: x, without parameters.
 """
 
@@ -14,14 +16,14 @@ from torch import Tensor, nn
 class LayerNorm(nn.LayerNorm):
     roles = {"weight": "norm_gain", "bias": "norm_bias"}
 
-    def __init__(self, size: int, *, eps: float):
-        super().__init__(size, eps=eps)
+    def __init__(self, size: int, bias: bool, *, eps: float):
+        super().__init__(size, eps=eps, bias=bias)
 
 
 class RMSNorm(nn.RMSNorm):
     roles = {"weight": "norm_gain"}
 
-    def __init__(self, size: int, *, eps: float):
+    def __init__(self, size: int, bias: bool, *, eps: float):
         super().__init__(size, eps=eps)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -29,9 +31,19 @@ class RMSNorm(nn.RMSNorm):
         return super().forward(x.to(self.weight.dtype))
 
 
+class NonParametric(nn.LayerNorm):
+    def __init__(self, size: int, bias: bool, *, eps: float):
+        super().__init__(size, eps=eps, elementwise_affine=False)
+
+
 class NoNorm(nn.Identity):
-    def __init__(self, size: int):
+    def __init__(self, size: int, bias: bool):
         super().__init__()
 
 
-VARIANTS: dict[str, Callable[..., nn.Module]] = {"layernorm": LayerNorm, "rmsnorm": RMSNorm, "none": NoNorm}
+VARIANTS: dict[str, Callable[..., nn.Module]] = {
+    "layernorm": LayerNorm,
+    "rmsnorm": RMSNorm,
+    "nonparametric": NonParametric,
+    "none": NoNorm,
+}

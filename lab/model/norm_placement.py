@@ -1,11 +1,14 @@
 """Where do the norms of a sub-layer f stand?
 
-Contract: one placement per sub-layer, built as `variant(make_norm)`. It owns its norms and acts at three places, each
-the identity unless the variant says otherwise: x <- after(x + branch(f(before(x)))), all of them [..., d_model].
+Contract: one placement per sub-layer, built as `variant(make_norm, num_layers)`. It owns its norms and acts at four places,
+each the identity unless the variant says otherwise: x <- after(skip(x) + branch(f(before(x)))), all of them [..., d_model].
 - pre: x + f(N(x)). Xiong et al. 2020 (2002.04745), table 1.
 - post: N(x + f(x)). Vaswani et al. 2017 (1706.03762), section 3.1. The stream leaves normalised: no final norm.
 - double: x + N(f(N(x))), with two norms. Ding et al. 2021 (2105.13290), "Sandwich-LN"; Gemma 2 (2408.00118).
 - output: x + N(f(x)). OLMo 2 (2501.00656), section 3.
+- deepnorm: N(alpha x + f(x)) with alpha = (2 L)^(1/4), L the number of layers, and a start in which the matrices that carry
+  values are (8 L)^(-1/4) times as large: W_v, W_out, W_up, W_down, while W_q, W_k and the gate, which only weigh them, are as
+  ever. Wang et al. 2022 (2203.00555), figure 2, decoder only.
 """
 
 from collections.abc import Callable
@@ -16,7 +19,17 @@ MakeNorm = Callable[[], nn.Module]
 
 
 class NormPlacement(nn.Module):
-    ends_normalized = False
+    normalizes_stream = False  # the stream leaves the sub-layer normalised
+    normalizes_branch = False  # what is added to the stream is normalised
+
+    @staticmethod
+    def init_gains(num_layers: int) -> dict[str, float]:
+        """{init role: how many times as large its matrices start}, 1 where it isn't named."""
+        return {}
+
+    def skip(self, x: Tensor) -> Tensor:
+        """The residual stream as it passes the sub-layer by."""
+        return x
 
     def before(self, x: Tensor) -> Tensor:
         """What the sub-layer reads of the residual stream."""
@@ -32,7 +45,7 @@ class NormPlacement(nn.Module):
 
 
 class Pre(NormPlacement):
-    def __init__(self, make_norm: MakeNorm):
+    def __init__(self, make_norm: MakeNorm, num_layers: int):
         super().__init__()
         self.norm = make_norm()
 
@@ -41,9 +54,9 @@ class Pre(NormPlacement):
 
 
 class Post(NormPlacement):
-    ends_normalized = True
+    normalizes_stream = True
 
-    def __init__(self, make_norm: MakeNorm):
+    def __init__(self, make_norm: MakeNorm, num_layers: int):
         super().__init__()
         self.norm = make_norm()
 
@@ -51,8 +64,23 @@ class Post(NormPlacement):
         return self.norm(x)
 
 
+class DeepNorm(Post):
+    def __init__(self, make_norm: MakeNorm, num_layers: int):
+        super().__init__(make_norm, num_layers)
+        self.scale = (2 * num_layers) ** 0.25
+
+    @staticmethod
+    def init_gains(num_layers: int) -> dict[str, float]:
+        return dict.fromkeys(("value", "residual"), (8 * num_layers) ** -0.25)
+
+    def skip(self, x: Tensor) -> Tensor:
+        return x * self.scale
+
+
 class Double(NormPlacement):
-    def __init__(self, make_norm: MakeNorm):
+    normalizes_branch = True
+
+    def __init__(self, make_norm: MakeNorm, num_layers: int):
         super().__init__()
         self.input_norm = make_norm()
         self.output_norm = make_norm()
@@ -65,7 +93,9 @@ class Double(NormPlacement):
 
 
 class Output(NormPlacement):
-    def __init__(self, make_norm: MakeNorm):
+    normalizes_branch = True
+
+    def __init__(self, make_norm: MakeNorm, num_layers: int):
         super().__init__()
         self.norm = make_norm()
 
@@ -73,4 +103,10 @@ class Output(NormPlacement):
         return self.norm(y)
 
 
-VARIANTS: dict[str, type[NormPlacement]] = {"pre": Pre, "post": Post, "double": Double, "output": Output}
+VARIANTS: dict[str, type[NormPlacement]] = {
+    "pre": Pre,
+    "post": Post,
+    "double": Double,
+    "output": Output,
+    "deepnorm": DeepNorm,
+}

@@ -5,18 +5,19 @@ tokens [B, T] -> embedding -> blocks (attention, feed-forward) -> final norm -> 
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lab.config import ConfigError, RunConfig
-from lab.model import activation, norm, norm_placement, position
-from lab.model.attention import Attention, Kernel, kernel_for
+from lab.model import activation, bias, block, ffn, norm, norm_placement, pattern, position
+from lab.model.attention import Attention
 from lab.model.dropout import dropout
-from lab.model.ffn import FFN
 from lab.model.initializer import declared_roles
+from lab.model.kernel import kernel_for
 from lab.model.linear import Embedding, Head
+from lab.model.pattern import LayerRule
 from lab.model.position import Position
 
 
@@ -28,49 +29,35 @@ class Output(NamedTuple):
     stats: dict[str, Tensor]
 
 
-class Drop(Protocol):
-    def __call__(self, x: Tensor, *, site: str) -> Tensor: ...
+def build_block(config: RunConfig, *, layer: int, rule: LayerRule) -> nn.Module:
+    """Layer number `layer`, with modules of its own throughout."""
+    shape, stability = config.shape, config.stability
+    wire, wire_parameters = chosen("block", block.VARIANTS, config.block)
+    place, place_parameters = chosen("norm_placement", norm_placement.VARIANTS, config.norm_placement)
+    feed, feed_parameters = chosen("ffn", ffn.VARIANTS, config.ffn)
+    kind, _ = chosen("activation", activation.VARIANTS, config.activation)
+    biases, _ = chosen("bias", bias.VARIANTS, config.bias)
 
+    def make_placement() -> nn.Module:
+        return place(partial(build_norm, config), shape.num_layers, **place_parameters)
 
-class Block(nn.Module):
-    """One layer on the residual stream [B, T, d_model]: attention, then the feed-forward layer, each with its norms."""
-
-    def __init__(self, config: RunConfig, *, layer: int, kernel: Kernel):
-        super().__init__()
-        shape, stability = config.shape, config.stability
-        placement, placement_parameters = chosen(
-            "norm_placement", norm_placement.VARIANTS, config.norm_placement
-        )
-        kind, _ = chosen("activation", activation.VARIANTS, config.activation)
-        self.layer = layer
-        self.attention_placement = placement(partial(build_norm, config), **placement_parameters)
-        self.attention = Attention(
-            shape, qk_norm=stability.qk_norm, softcap=stability.attention_softcap, kernel=kernel
-        )
-        self.ffn_placement = placement(partial(build_norm, config), **placement_parameters)
-        self.ffn = FFN(shape.d_model, shape.d_ff, kind)
-
-    def forward(
-        self, x: Tensor, position: Position, *, drop: Drop, diagnostics: bool
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        place = self.attention_placement
-        y, stats = self.attention(place.before(x), position, diagnostics=diagnostics)
-        x = place.after(x + drop(place.branch(y), site=f"attention/{self.layer}"))
-
-        place = self.ffn_placement
-        y = self.ffn(place.before(x))
-        x = place.after(x + drop(place.branch(y), site=f"ffn/{self.layer}"))
-
-        if diagnostics:
-            stats = stats | {"residual/rms": x.detach().square().mean().sqrt()}
-        return x, {f"{name}/{self.layer}": value for name, value in stats.items()}
+    attention = Attention(
+        shape,
+        layer=layer,
+        rule=rule,
+        biases=biases,
+        qk_norm=stability.qk_norm,
+        qk_norm_joint=stability.qk_norm_joint,
+        softcap=stability.attention_softcap,
+    )
+    feed_forward = feed(shape.d_model, shape.d_ff, kind, biases.other, **feed_parameters)
+    return wire(attention, feed_forward, make_placement, layer, **wire_parameters)
 
 
 class Transformer(nn.Module):
     """The model of one run. Its parameters mean nothing until `lab.model.initializer.initialize` has set them.
 
-    `attention_kernel` says how attention is computed: "sdpa" (torch's fused kernel) or "masked" (scores written out).
-    Raises ConfigError on a variant that does not exist.
+    Raises ConfigError on a variant that does not exist and on a combination that makes no sense.
     """
 
     def __init__(self, config: RunConfig):
@@ -78,24 +65,33 @@ class Transformer(nn.Module):
         shape = config.shape
         encode, encode_parameters = chosen("position", position.VARIANTS, config.position)
         placement, _ = chosen("norm_placement", norm_placement.VARIANTS, config.norm_placement)
+        allow, allow_parameters = chosen("pattern", pattern.VARIANTS, config.pattern)
 
         self.context_length = shape.context_length
         self.dropout_rate = config.regularization.dropout
+        self.attention_softcap = config.stability.attention_softcap
         self.output_softcap = config.stability.output_softcap
 
+        self.init_gains = placement.init_gains(shape.num_layers)
+        if config.embedding.scaled:
+            self.init_gains["embedding"] = shape.d_model**-0.5
+
         self.embedding = Embedding(shape.vocab_size, shape.d_model)
+        self.embedding_scale = shape.d_model**0.5 if config.embedding.scaled else None
+        self.embedding_norm = build_norm(config) if config.embedding.normed else nn.Identity()
         self.position: Position = encode(shape, **encode_parameters)
-        self.attention_kernel = kernel_for(self.position, softcap=config.stability.attention_softcap)
+        self.rules: list[LayerRule] = allow(shape, **allow_parameters)
+        pattern.check_positions(self.rules, self.position, name=config.position["name"])
         self.blocks = nn.ModuleList(
-            Block(config, layer=layer, kernel=self.attention_kernel) for layer in range(shape.num_layers)
+            build_block(config, layer=layer, rule=rule) for layer, rule in enumerate(self.rules)
         )
-        self.final_norm = nn.Identity() if placement.ends_normalized else build_norm(config)
+        self.final_norm = nn.Identity() if placement.normalizes_stream else build_norm(config)
         self.head = Head(shape.d_model, shape.vocab_size)
         self.head_scale: float | None = None
         if config.embedding.tied:
             self.head.weight = self.embedding.weight
             # Embeddings of size 1 would make logits of size sqrt(d_model): PaLM (2204.02311), section 5.1.
-            self.head_scale = shape.d_model**-0.5
+            self.head_scale = shape.d_model**-0.5 if config.embedding.head_scaled else None
 
     def forward(
         self, tokens: Tensor, *, dropout_key: Sequence[int] | None = None, diagnostics: bool = False
@@ -112,17 +108,33 @@ class Transformer(nn.Module):
         drop = partial(dropout, rate=self.dropout_rate, key=dropout_key)
         stats: dict[str, Tensor] = {}
 
-        x = drop(self.position.embed(self.embedding(tokens)), site="embedding")
-        for block in self.blocks:
-            x, of_block = block(x, self.position, drop=drop, diagnostics=diagnostics)
-            stats |= of_block
+        aux = torch.zeros((), device=tokens.device)
+        x = self.embedding(tokens)
+        if self.embedding_scale is not None:
+            x = x * self.embedding_scale
+        x = drop(self.position.embed(self.embedding_norm(x)), site="embedding")
+        for layer in self.blocks:
+            x, of_layer, stats_of_layer = layer(x, self.position, drop=drop, diagnostics=diagnostics)
+            aux, stats = aux + of_layer, stats | stats_of_layer
         x = self.final_norm(x)
         if self.head_scale is not None:
             x = x * self.head_scale
         logits = self.head(x)
         if self.output_softcap is not None:
             logits = self.output_softcap * torch.tanh(logits / self.output_softcap)
-        return Output(logits, x.new_zeros(()), stats)
+        return Output(logits, aux, stats)
+
+    @property
+    def attention_kernel(self) -> str:
+        """How attention is computed where the model now is (lab/model/kernel.py); where layers differ, joined by "+"."""
+        device, softcap = self.head.weight.device.type, self.attention_softcap
+        kernels = {kernel_for(self.position, rule, softcap=softcap, device=device) for rule in self.rules}
+        return "+".join(sorted(kernels))
+
+    def extend(self, length: int) -> None:
+        """Makes rows of up to `length` tokens defined. Raises ConfigError where positions beyond the trained are not."""
+        self.position.extend(length)
+        self.context_length = length
 
     def roles(self) -> dict[str, str]:
         """{parameter name: init role}, for the initializer and the optimizer's groups."""
@@ -131,7 +143,8 @@ class Transformer(nn.Module):
 
 def build_norm(config: RunConfig) -> nn.Module:
     variant, parameters = chosen("norm", norm.VARIANTS, config.norm)
-    return variant(config.shape.d_model, **parameters)
+    biases, _ = chosen("bias", bias.VARIANTS, config.bias)
+    return variant(config.shape.d_model, biases.norm, **parameters)
 
 
 def chosen(axis: str, variants: dict[str, Any], choice: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -31,6 +31,12 @@ def unpack(
     return int(state["step"]), int(state["bytes"])
 
 
+def unpack_weights(payload: bytes, model: nn.Module) -> None:
+    """Load the weights of a packed state alone, onto the CPU. Raises RuntimeError on any differing name or shape."""
+    state = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+    model.load_state_dict(state["model"], strict=True)
+
+
 def is_finite(model: nn.Module) -> bool:
     """Whether every weight is finite: a checkpoint with NaN in it would replace the last good one."""
     return all(bool(torch.isfinite(p).all()) for p in model.parameters())

@@ -21,6 +21,7 @@ from lab.model.transformer import Transformer
 from lab.runs import RunStore
 from lab.train import checkpoint
 from lab.train.evaluate import evaluate, forced_choices, leak, skill_table
+from lab.train.lengths import evaluate_lengths, name_of, undefined
 from lab.train.loss import cross_entropy, log_z, z_loss
 from lab.train.optimizer import OPTIMIZERS
 from lab.train.sample import samples
@@ -89,7 +90,7 @@ def train(
             if diagnostics:
                 records.append({"kind": "diagnostics", **at, **diagnostics})
             if not reason and step in run.evaluation_steps:
-                evaluated = run.evaluate()
+                evaluated = run.evaluate() | (run.lengths() if step == config.steps else {})
                 records.append({"kind": "evaluation", **at, **evaluated})
             if not reason and step == config.steps:
                 records += [{"kind": "sample", **at, **sample} for sample in run.samples()]
@@ -197,6 +198,13 @@ class _Run:
         autocast = self.autocast()
         return evaluate(self.forward, self.validation, self.shards, device=self.device, autocast=autocast)
 
+    def lengths(self) -> dict[str, float | None]:
+        """Lengths vary, so uncompiled."""
+        return evaluate_lengths(
+            self.model, self.shards, self.config.evaluation.lengths,
+            rows=self.config.evaluation.rows, device=self.device, autocast=self.autocast(),
+        )  # fmt: skip
+
     def skills(self, evaluated: dict[str, Any]) -> dict[str, Any]:
         """Words, floor, excess and forced-choice accuracy of each skill; forced choices vary in length, so uncompiled."""
         if evaluated["val/excess_bpb"] is None:
@@ -233,7 +241,8 @@ def _finish(
     store: RunStore, run_id: str, run: _Run, progress: dict[str, Any], *, reason: str | None, evaluated: dict[str, Any] | None
 ) -> str:  # fmt: skip
     """Write the summary; a run that ends above the unigram entropy of the validation text counts as diverged."""
-    evaluated, unigram = evaluated or dict.fromkeys(NOT_EVALUATED), run.shards.unigram_bpb
+    lengths, unigram = run.config.evaluation.lengths, run.shards.unigram_bpb
+    evaluated = evaluated or dict.fromkeys(NOT_EVALUATED)
     if not reason and not evaluated["val/bpb"] <= unigram:
         reason = f"ended at {evaluated['val/bpb']:.3f} bits a byte, above the unigram entropy {unigram:.3f}"
     state = "diverged" if reason else "finished"
@@ -241,9 +250,11 @@ def _finish(
     summary = {
         "state": state, "reason": reason, **progress, "tokens": tokens, "epochs": tokens / run.shards.train_tokens,
         "tokens_per_second": tokens / progress["seconds"] if progress["seconds"] else None,
-        "train/loss": losses[-1] if losses else None, **evaluated,
+        "train/loss": losses[-1] if losses else None, **dict.fromkeys(map(name_of, lengths)), **evaluated,
         "skills": run.skills(evaluated), "warning": leak(evaluated),
         "spikes": run.monitor.summary(), "unigram_bpb": unigram, "attention_kernel": run.model.attention_kernel,
     }  # fmt: skip
+    if lengths:
+        summary["undefined_lengths"] = undefined(run.model, run.shards, lengths)
     store.finish(run_id, summary)
     return state

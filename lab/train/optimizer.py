@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from lab.config import RunConfig
 
-DECAYED_ROLES = frozenset({"linear", "head"})
+DECAYED_ROLES = frozenset({"linear", "value", "residual", "head"})
 
 
 def parameter_groups(roles: dict[str, str]) -> dict[str, list[str]]:

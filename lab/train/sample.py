@@ -1,4 +1,4 @@
-"""Texts that a model writes, for a reader's own judgement: ancestral sampling at a temperature."""
+"""Texts that a model writes, for a reader's own judgement: ancestral sampling at a temperature, the likeliest token at 0."""
 
 import numpy as np
 import torch
@@ -29,12 +29,22 @@ def samples(
     ]
 
 
-def continued(model: Transformer, tokens: Tensor, *, length: int, generator: torch.Generator) -> Tensor:
-    """int64 [B, length]: `tokens` [B, T] continued, each row with `<|endoftext|>` once it has drawn one."""
+@torch.no_grad()
+def continued(
+    model: Transformer, tokens: Tensor, *, length: int, generator: torch.Generator, temperature: float = TEMPERATURE
+) -> Tensor:  # fmt: skip
+    """int64 [B, length]: `tokens` [B, T] continued, each row with `<|endoftext|>` once it has drawn one.
+
+    Beyond its context the model reads the last context_length tokens, the first of them at position 0.
+    """
     ended = torch.zeros(len(tokens), 1, dtype=torch.bool, device=tokens.device)
     while tokens.shape[1] < length:
-        logits = model(tokens).logits[:, -1].float() / TEMPERATURE
-        drawn = torch.multinomial(logits.softmax(-1).cpu(), 1, generator=generator).to(tokens.device)
+        logits = model(tokens[:, -model.context_length :]).logits[:, -1].float()
+        if temperature:
+            drawn = torch.multinomial((logits / temperature).softmax(-1).cpu(), 1, generator=generator)
+        else:
+            drawn = logits.argmax(-1, keepdim=True)
+        drawn = drawn.to(tokens.device)
         ended |= drawn == END_OF_TEXT_ID
         tokens = torch.cat([tokens, drawn.masked_fill(ended, END_OF_TEXT_ID)], dim=1)
     return tokens
