@@ -11,7 +11,14 @@ from lab.config import Config, ConfigError, RunConfig, build, closest, neutral
 
 ABLATIONS = ROOT / "ablations"
 OF_TEXT = ("tokens", "bytes")  # that training reads
-HOLDS = ("none", "body_parameters", "active_parameters", "parameters", "flops_per_token", *OF_TEXT)  # see lab/matching.py
+HOLDS = (
+    "none",
+    "body_parameters",
+    "active_parameters",
+    "parameters",
+    "flops_per_token",
+    *OF_TEXT,
+)  # see lab/matching.py
 SOLVES = ("none", "d_ff", "width", "depth")
 X_VALUES: dict[str, Callable[[RunConfig], float]] = {
     "ffn_ratio": lambda run: run.shape.d_ff / run.shape.d_model,

@@ -124,10 +124,20 @@ def skills(parser: argparse.ArgumentParser) -> None:
 
 def sample(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN", help="a run with a checkpoint: its id or the beginning of it")
-    parser.add_argument("--prompt", default="", metavar="TEXT", help="what to continue; without it, a text from its beginning")
+    parser.add_argument(
+        "--prompt", default="", metavar="TEXT", help="what to continue; without it, a text from its beginning"
+    )
     parser.add_argument("--count", type=_at_least_one, default=1, metavar="N", help="how many texts (1)")
-    parser.add_argument("--tokens", type=_at_least_one, default=128, metavar="N", help="the most new tokens of each (128)")
-    parser.add_argument("--temperature", type=_not_negative, default=0.8, metavar="T", help="of the softmax; 0 for the likeliest token (0.8)")
+    parser.add_argument(
+        "--tokens", type=_at_least_one, default=128, metavar="N", help="the most new tokens of each (128)"
+    )
+    parser.add_argument(
+        "--temperature",
+        type=_not_negative,
+        default=0.8,
+        metavar="T",
+        help="of the softmax; 0 for the likeliest token (0.8)",
+    )
     parser.add_argument("--seed", type=_seed, default=0, metavar="S", help="of the draws (0)")
     listed(parser)  # fmt: skip
 

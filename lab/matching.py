@@ -68,7 +68,9 @@ def _depths(run: RunConfig, hold: str, target: float) -> Iterable[int]:
 
 def _solve_d_ff(run: RunConfig, hold: str, target: float) -> Shape:
     def count(d_ff: int) -> float:
-        return float(getattr(counts(dataclasses.replace(run, shape=dataclasses.replace(run.shape, d_ff=d_ff))), hold))
+        return float(
+            getattr(counts(dataclasses.replace(run, shape=dataclasses.replace(run.shape, d_ff=d_ff))), hold)
+        )
 
     one, two = count(1), count(2)
     d_ff = round(1 + (target - one) / (two - one))  # every count is linear in d_ff

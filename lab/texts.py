@@ -51,12 +51,16 @@ def _model(name: str, config: RunConfig, store: RunStore) -> tuple[int, Transfor
     except ValueError as error:
         raise ConfigError(f"{error}.") from error
     if saved is None:
-        raise ConfigError(f"run {name} is {store.state(name)} and has no checkpoint. Train it first, or choose another.")
+        raise ConfigError(
+            f"run {name} is {store.state(name)} and has no checkpoint. Train it first, or choose another."
+        )
     model = Transformer(config)
     try:
         checkpoint.unpack_weights(saved[1], model)
     except RuntimeError as error:
-        raise ConfigError(f"its weights are those of another version of the model. {' '.join(str(error).split())}") from error
+        raise ConfigError(
+            f"its weights are those of another version of the model. {' '.join(str(error).split())}"
+        ) from error
     return saved[0], model
 
 
@@ -67,5 +71,7 @@ def _shards(
     shards = Shards.open(prepare(config.data, config.vocab, cache=cache, progress=progress))
     known = store.read(name, "manifest.json").get("tokenizer_hash")
     if shards.tokenizer_hash != known if known else shards.fingerprint != config.data_fingerprint:
-        raise ConfigError(f"data={config.data.name} now gives another tokenizer than the one it was trained with. Train it again.")
+        raise ConfigError(
+            f"data={config.data.name} now gives another tokenizer than the one it was trained with. Train it again."
+        )
     return shards

@@ -113,7 +113,9 @@ def test_a_trained_model_is_scored_as_one_that_was_built_longer(position, shards
         assert sorted(summary["undefined_lengths"]) == names[1:]
         return
     assert summary["undefined_lengths"] == {}
-    longer = Transformer(dataclasses.replace(run, shape=dataclasses.replace(run.shape, context_length=4 * length)))
+    longer = Transformer(
+        dataclasses.replace(run, shape=dataclasses.replace(run.shape, context_length=4 * length))
+    )
     state = torch.load(io.BytesIO(store.load_checkpoint("r")[1]), weights_only=True)["model"]
     longer.load_state_dict(state)
     stream = torch.tensor(text.validation_stream.astype("int64"))

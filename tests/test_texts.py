@@ -37,12 +37,15 @@ def sampled(capsys, *arguments):
 
 def test_texts_go_on_from_any_prompt_and_repeat_with_their_seed(run, capsys):
     once, again, other = (
-        sampled(capsys, run, "--prompt", ODD, "--count", "3", "--tokens", "40", "--seed", seed) for seed in "112"
+        sampled(capsys, run, "--prompt", ODD, "--count", "3", "--tokens", "40", "--seed", seed)
+        for seed in "112"
     )
     assert once == again != other
     assert len({row["text"] for row in once}) == 3 and all(row["step"] == 4 for row in once)
     assert once[0]["prompt"] == ODD.replace("\udcff", "\ufffd") and once[0]["id"] == run
-    assert any(row["text"] for row in sampled(capsys, run[:4], "--count", "4"))  # by its beginning, without a prompt
+    assert any(
+        row["text"] for row in sampled(capsys, run[:4], "--count", "4")
+    )  # by its beginning, without a prompt
 
 
 def test_the_likeliest_tokens_are_those_of_the_weights_in_the_checkpoint(run, capsys):
@@ -70,7 +73,11 @@ def test_people_read_prompt_and_text(run, capsys):
     capsys.readouterr()
     assert cli.main(["sample", run, "--prompt", "The cat", "--count", "2", "--tokens", "5"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("--- 1\nThe cat") and "\n--- 2\nThe cat" in out and err.endswith(f"run {run}, step 4\n")
+    assert (
+        out.startswith("--- 1\nThe cat")
+        and "\n--- 2\nThe cat" in out
+        and err.endswith(f"run {run}, step 4\n")
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +109,9 @@ def test_a_run_without_a_sound_checkpoint_is_named(run, capsys, monkeypatch):
 
 def test_a_changed_tokenizer_is_noticed(run, capsys, monkeypatch):
     read = RunStore.read
-    monkeypatch.setattr(RunStore, "read", lambda *a: read(*a) | ({"tokenizer_hash": "x"} if a[2] == "manifest.json" else {}))
+    monkeypatch.setattr(
+        RunStore, "read", lambda *a: read(*a) | ({"tokenizer_hash": "x"} if a[2] == "manifest.json" else {})
+    )
     assert cli.main(["sample", run]) == 2
     assert "data=stories now gives another tokenizer" in capsys.readouterr().err
 
@@ -111,5 +120,7 @@ def test_temperature_sharpens_to_the_likeliest():
     model = Fixed([0.0, 1.0, 3.0])
     rows = torch.ones(20, 1, dtype=torch.int64)
     for temperature in (0.0, 1e-3):
-        drawn = continued(model, rows, length=3, generator=torch.Generator().manual_seed(0), temperature=temperature)
+        drawn = continued(
+            model, rows, length=3, generator=torch.Generator().manual_seed(0), temperature=temperature
+        )
         assert (drawn[:, 1:] == 2).all()

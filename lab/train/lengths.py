@@ -55,7 +55,10 @@ def evaluate_lengths(
         together = max(1, rows // k)
         parts = np.split(ends, range(together, len(ends), together))
         with _extended(model, k):
-            nats = sum(_nats(model, stream[part[:, None] + np.arange(-k * trained, 1)], trained, device, autocast) for part in parts)
+            nats = sum(
+                _nats(model, stream[part[:, None] + np.arange(-k * trained, 1)], trained, device, autocast)
+                for part in parts
+            )
         values[name_of(k)] = nats / bits
     return values
 
@@ -64,7 +67,9 @@ def undefined(model: Transformer, shards: Shards, lengths: Sequence[int]) -> dic
     """`name_of(k)` and why the loss at that length is not defined."""
     tokens, needed = len(shards.validation_stream), max(lengths, default=1) * model.context_length + 1
     if tokens < needed:
-        return dict.fromkeys(map(name_of, lengths), f"the validation text has {tokens} tokens, and {needed} are needed.")
+        return dict.fromkeys(
+            map(name_of, lengths), f"the validation text has {tokens} tokens, and {needed} are needed."
+        )
     reasons = {}
     for k in lengths:
         try:
