@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lab.evidence import Evidence
 
 Look = dict[str, Any]
+FEWEST_WORDS = 20  # fewer make no curve
 
 
 def known(summary: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
@@ -67,7 +68,10 @@ def learning(runs: dict[str, dict[str, Any]], lines: dict[str, dict[str, float]]
     for name, axes in zip(names, panels, strict=False):
         for number, (label, record) in enumerate(runs.items()):
             summary = record["summary"]
-            scale = summary["val/exact_bytes"] / summary["skills"][name]["words"]
+            words = summary["skills"][name]["words"]
+            if words < FEWEST_WORDS:
+                continue
+            scale = summary["val/exact_bytes"] / words
             points = [(t, v * scale) for t, v in record["curves"]["excess"][name] if v is not None]
             axes.plot(*zip(*points, strict=True), color=COLOURS[number], marker=".", label=label)
         for label, of_skill in lines.items():
