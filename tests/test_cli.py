@@ -148,7 +148,9 @@ def test_completion_offers_commands_ablations_options_and_keys(lab, capsys):
 
     assert offered("sw", "sw") == ["sweep"]
     assert offered("sweep", "ffn-r") == ["ffn-ratio"]
-    assert offered("train", "norm=") == ["norm=layernorm", "norm=none", "norm=rmsnorm"]
+    assert offered("train", "norm=") == [
+        "norm=layernorm", "norm=none", "norm=nonparametric", "norm=rmsnorm",
+    ]  # fmt: skip
     assert "optimizer.lr=" in offered("train", "optimizer.")
     assert lab("completion", "bash") == 0 and "complete -F _lab lab" in capsys.readouterr().out
 
