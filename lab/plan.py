@@ -248,7 +248,7 @@ def _resolve(
         if abs(mismatch) > how.tolerance:
             way = f"Choose budget={how.hold}" if how.hold in OF_TEXT else "Choose another match.solve"
             problem = (
-                f"{how.hold} differ from the baseline's by {mismatch:+.1%} (limit {how.tolerance:.0%}). "
+                f"{how.hold} differ from the baseline's by {mismatch:+.1%} (limit {100 * how.tolerance:g}%). "
                 f"{way}, raise match.tolerance, or run with --match none."
             )
             problems.setdefault(problem, []).append(name)

@@ -196,6 +196,15 @@ def changed(part, **values):
         ({"position": "learned"}, "position = learned: the parent has rope."),
         (changed("stability", qk_norm=True, z_loss=0.1), "stability.qk_norm = true: the parent has false."),
         (changed("embedding", tied=True), "embedding.tied = true: the parent has false."),
+        (changed("shape", num_kv_heads=1), "shape.num_kv_heads = 1: the parent has null."),
+        (
+            changed("stability", qk_norm=True, qk_norm_joint=True),
+            "stability.qk_norm = true: the parent has false.",
+        ),
+        (changed("embedding", normed=True), "embedding.normed = true: the parent has false."),
+        ({"block": "parallel"}, "block = parallel: the parent has serial."),
+        ({"ffn": "moe"}, "ffn = moe: the parent has dense."),
+        ({"bias": "all"}, "bias = all: the parent has norm."),
         (changed("optimizer", name="other"), "optimizer.name = other: the parent has adamw."),
         (changed("vocab", tokenizer="bpe"), "the parent's tokenizer is bytes of 257 tokens, not bpe of 257"),
     ],
@@ -206,6 +215,20 @@ def test_what_does_not_fit_the_parent_is_refused_with_both_values(store, parent,
         resolved(store, run_of(init_from=f"{parent}@5", **changes))
     assert message in str(error.value)
     assert f"init_from = {parent}@5 (command line)" in str(error.value)
+
+
+def test_changes_that_make_sense_together_alone_are_judged_together(store, folder):
+    """A parallel block has no post-norm, so neither change can be tried on the parent without the other."""
+    parent = trained(store, run_of(steps=2, norm_placement="post"), folder)
+    with pytest.raises(ConfigError) as error:
+        resolved(store, run_of(block="parallel", init_from=f"{parent}@last"))
+    refused = f"init_from = {parent}@last (command line): norm_placement = pre: the parent has post. A branch keeps it."
+    assert error.value.problems == [refused]
+
+
+@pytest.mark.parametrize("pattern", ["window", "strided", "interleaved"])
+def test_what_adds_no_parameter_may_change(store, parent, pattern):
+    assert resolved(store, run_of(init_from=f"{parent}@10", pattern=pattern))[0].pattern["name"] == pattern
 
 
 def test_harmless_differences_are_no_refusal(store, parent):

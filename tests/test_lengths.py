@@ -10,7 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lab.config import identity, run_config
+from lab.compose import Override, compose
+from lab.config import ConfigError, identity, run_config
 from lab.data.shards import Shards
 from lab.model.transformer import Transformer
 from lab.runs import RunStore
@@ -140,6 +141,13 @@ def test_asking_changes_nothing_else(shards, tmp_path):
         samples = [line for line in RunStore(tmp_path).metrics(name) if line["kind"] == "sample"]
         summaries[-1]["samples"] = samples
     assert summaries[0] == summaries[1]
+
+
+@pytest.mark.parametrize("lengths", ["[0]", "[1,2,2]", "[65]", "4", "[1.5]"])
+def test_lengths_that_are_none_are_refused(lengths):
+    assert compose([Override("evaluation.lengths=[1,2,4,8]")]).evaluation.lengths == [1, 2, 4, 8]
+    with pytest.raises(ConfigError, match=r"evaluation.lengths = .* \(command line\): needs "):
+        compose([Override(f"evaluation.lengths={lengths}")])
 
 
 def test_a_run_that_does_not_ask_keeps_its_name():

@@ -93,6 +93,11 @@ GOOD = (ABLATIONS / "norm.yaml").read_text()
         (("seeds: 3", "seeds: 3\nseeds: 4"), "not valid YAML"),
         (("solve: none", "solve: dff"), "match.solve = dff: unknown. Known: none, d_ff, width"),
         (("hold: body_parameters", "hold: body"), "match.hold = body: unknown"),
+        (
+            ("hold: body_parameters, solve: none", "hold: bytes, solve: d_ff"),
+            "match.solve = d_ff: no shape changes the bytes that training reads. Write none.",
+        ),
+        (("tolerance: 0.01", "tolerance: -1"), "match.tolerance = -1: must be at least 0 and below 1"),
         (("baseline: rmsnorm", "baseline: rms"), "baseline = rms: is not one of the arms"),
         (("numeric: false", "numeric: true"), "axis.key = norm: unknown"),
         (("claims: []", "claims: [{id: a}]"), "must be given"),
@@ -112,18 +117,54 @@ def test_a_faulty_ablation_file_is_refused_with_the_fix(tmp_path, monkeypatch, c
 
 
 def test_an_arm_that_misses_the_match_is_refused(plan, monkeypatch):
-    load = planning.load
-
-    def unmatched(name):
-        ablation = load(name)
-        return dataclasses.replace(ablation, match=dataclasses.replace(ablation.match, solve="none"))
-
-    monkeypatch.setattr(planning, "load", unmatched)
+    matching(monkeypatch, solve="none")
     with pytest.raises(
         ConfigError, match=r"arm plain_x32: body_parameters differ from the baseline's by \+\d"
     ):
         plan("ffn-ratio")
     assert plan("ffn-ratio", hold="none").record["match"]["what"] == "none"
+
+
+def matching(monkeypatch, **values):
+    load = planning.load
+
+    def changed(name):
+        ablation = load(name)
+        return dataclasses.replace(ablation, match=dataclasses.replace(ablation.match, **values))
+
+    monkeypatch.setattr(planning, "load", changed)
+
+
+def test_depth_and_flops_are_matched_to_within_the_tolerance(plan, monkeypatch):
+    matching(monkeypatch, hold="flops_per_token", solve="depth")
+    record = plan("activation").record
+    assert record["match"] == {"what": "flops_per_token", "solve": "depth", "tolerance": 0.01}
+    counted = {arm["name"]: arm["counts"]["flops_per_token"] for arm in record["arms"]}
+    baseline = next(arm for arm in record["arms"] if arm["baseline"])
+    for arm in record["arms"]:
+        assert arm["mismatch"] == counted[arm["name"]] / counted[baseline["name"]] - 1
+        assert abs(arm["mismatch"]) <= 0.01
+
+
+def test_text_is_held_by_a_budget_that_counts_it(plan, monkeypatch):
+    """With as many bytes a token everywhere nothing is missed; with half as many, a budget in tokens reads half the text."""
+    matching(monkeypatch, hold="bytes", solve="none", tolerance=1e-3)
+    assert {arm["mismatch"] for arm in plan("vocab").record["arms"]} == {0.0}
+    coarse = iter([4.0, 4.0, 2.0, 4.0])  # bytes a token of each vocabulary
+
+    def prepared(config, **_):
+        return plan, Corpus("f", bytes_per_token=next(coarse), train_tokens=10**9, tokenizer_hash="t")
+
+    monkeypatch.setattr(planning, "prepared", prepared)
+    with pytest.raises(
+        ConfigError, match=r"bytes differ from the baseline's by \+100.0% \(limit 0.1%\). Choose budget=bytes"
+    ):
+        plan("vocab", "budget=tokens")
+
+
+def test_a_mismatch_that_the_file_does_not_allow_for_is_limited_to_a_hundredth(tmp_path, monkeypatch):
+    write(tmp_path, monkeypatch, GOOD.replace(", tolerance: 0.01", ""))
+    assert questions.load("mine").match.tolerance == 0.01
 
 
 def test_seeds_are_paired_by_the_ablation_alone(plan):
