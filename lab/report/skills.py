@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lab.evidence import Evidence
 
 Look = dict[str, Any]
+FEWEST_WORDS = 20  # fewer make no curve
 
 
 def known(summary: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
@@ -56,6 +57,8 @@ def learning(runs: dict[str, dict[str, Any]], lines: dict[str, dict[str, float]]
 
     runs: label -> record. Raises ValueError for a run without skills.
     """
+    from matplotlib.ticker import LogLocator, NullLocator
+
     for label, record in runs.items():
         if not known(record["summary"]):
             raise ValueError(f"{label}: has no skills")
@@ -65,7 +68,10 @@ def learning(runs: dict[str, dict[str, Any]], lines: dict[str, dict[str, float]]
     for name, axes in zip(names, panels, strict=False):
         for number, (label, record) in enumerate(runs.items()):
             summary = record["summary"]
-            scale = summary["val/exact_bytes"] / summary["skills"][name]["words"]
+            words = summary["skills"][name]["words"]
+            if words < FEWEST_WORDS:
+                continue
+            scale = summary["val/exact_bytes"] / words
             points = [(t, v * scale) for t, v in record["curves"]["excess"][name] if v is not None]
             axes.plot(*zip(*points, strict=True), color=COLOURS[number], marker=".", label=label)
         for label, of_skill in lines.items():
@@ -73,8 +79,9 @@ def learning(runs: dict[str, dict[str, Any]], lines: dict[str, dict[str, float]]
         axes.set_title(name)
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(tokens_text)
-        axes.xaxis.set_minor_formatter("")
+        axes.xaxis.set_minor_locator(NullLocator())
     for axes in panels:
         axes.set_visible(False)
     figure.axes[0].legend(fontsize=8, frameon=False)
