@@ -23,7 +23,7 @@ class Trials:
         *, results: Path, cache: Path, carry_out: Callable[[Plan], Any],
     ):  # fmt: skip
         self.overrides, self.ranges, self.store = list(overrides), ranges, store
-        self.where: dict[str, Path] = {"results": results, "cache": cache}
+        self.results, self.cache = results, cache
         self.carry_out = carry_out
         self.runs: dict[int, str] = {}
         self.diverged: set[int] = set()
@@ -32,7 +32,7 @@ class Trials:
         """One run for each point. Raises ConfigError with the problems of all of them."""
         return make_single(
             [self.overrides + [found.override(point[found.key]) for found in self.ranges] for point in points.values()],
-            **self.where,
+            results=self.results, cache=self.cache,
         )  # fmt: skip
 
     def steps(self) -> tuple[int, int]:
