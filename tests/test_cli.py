@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import ablation, arguments, cli, compose, worker
+from lab import ablation, cli, compose, worker
+from lab import arguments as described
 from lab.ablation import names
 
 QUICK = [
@@ -87,7 +88,7 @@ def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(
     )
     text = re.sub("  none: .*\n", "", text)
     (tmp_path / "quick.yaml").write_text(text)
-    for module in (ablation, arguments):
+    for module in (ablation, described):
         monkeypatch.setattr(module, "ABLATIONS", tmp_path)
     monkeypatch.setattr(ablation, "ROOT", tmp_path)
     command = ("sweep", "quick", *QUICK, "--search")
