@@ -174,19 +174,24 @@ def gather(
 
 def run_ids(plan: dict[str, Any]) -> list[str]:
     """Every run of a plan, each once: those that judge, those at one learning rate, those of the search."""
-    return list(dict.fromkeys(name for name, _ in runs_of_arms(plan)))
+    return list(dict.fromkeys(name for names, _ in _runs(plan) for name in names))
 
 
 def runs_of_arms(plan: dict[str, Any]) -> list[tuple[str, str]]:
     """(run, arm) of every run of a plan."""
+    return [
+        (name, arm if isinstance(arm, str) else arm["name"]) for names, arm in _runs(plan) for name in names
+    ]
+
+
+def _runs(plan: dict[str, Any]) -> list[tuple[list[str], Any]]:
+    """Runs with the entry or the name of their arm."""
     keys = ("runs", "runs_same_lr")
-    found = [
-        (name, arm["name"]) for key in keys for arm in plan["arms"] for name in arm.get(key, {}).values()
+    found: list[tuple[list[str], Any]] = [
+        (list(arm.get(key, {}).values()), arm) for key in keys for arm in plan["arms"]
     ]
     searched = plan.get("searching") or plan.get("search", {}).get("arms", {})
-    return found + [
-        (name, arm) for arm, rates in searched.items() for of in rates.values() for name in of.values()
-    ]
+    return found + [(list(of.values()), arm) for arm, rates in searched.items() for of in rates.values()]
 
 
 def is_searched(plan: dict[str, Any]) -> bool:
