@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lab.evidence import Evidence
 
 Look = dict[str, Any]
-FEWEST_WORDS = 20  # fewer make no curve
+FEWEST_WORDS = 20  # fewer say nothing
 
 
 def known(summary: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
@@ -33,7 +33,8 @@ def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
     tables = {label: found for label, found in tables.items() if found and all(found)}
     if not tables:
         return None
-    names = _hardest_first(next(iter(tables.values())))
+    names = _hardest_first([table for found in tables.values() for table in found])
+    names = [n for n in names if all(t[n]["words"] >= FEWEST_WORDS for f in tables.values() for t in f)]
     figure, (excess, accuracy) = subplots(1, 2, size=(10, 0.9 + 0.42 * len(names)), sharey=True)
     for key, axes in (("excess", excess), ("accuracy", accuracy)):
         for number, (label, found) in enumerate(tables.items()):
