@@ -142,6 +142,18 @@ def sample(parser: argparse.ArgumentParser) -> None:
     listed(parser)  # fmt: skip
 
 
+def export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="RUN", help="a run with a checkpoint: its id or the beginning of it")
+    parser.add_argument(
+        "--to",
+        choices=("hf",),
+        required=True,
+        help="hf: weights, configuration and tokenizer for transformers",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder, or that of an earlier export")
+    listed(parser)
+
+
 def _not_negative(text: str) -> float:
     try:
         value = float(text)

@@ -1,6 +1,7 @@
 """The rooms of the house and who may enter which: imports go one way, and workers and reports stay light."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
-    "config", "rules", "compose", "data", "model", "budget", "export", "provenance", "curves", "runs", "branch", "train", "texts",
+    "config", "rules", "compose", "data", "model", "budget", "provenance", "curves", "runs", "branch", "train", "trained", "texts", "export",
     "ablation", "matching", "plan", "parcel", "sweep", "progress", "worker", "listing", "arguments", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
@@ -43,6 +44,7 @@ def imported(path: Path) -> set[str]:
     return rooms
 
 
+@functools.cache
 def rooms() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in LAB.rglob("*.py"):
