@@ -23,6 +23,7 @@ SOLVES = ("none", "d_ff", "width", "depth")
 X_VALUES: dict[str, Callable[[RunConfig], float]] = {
     "ffn_ratio": lambda run: run.shape.d_ff / run.shape.d_model,
     "heads": lambda run: run.shape.num_heads,
+    "head_size": lambda run: run.shape.head_dim,
     "aspect": lambda run: run.shape.d_model / run.shape.num_layers,
     "vocab": lambda run: run.shape.vocab_size,
 }

@@ -133,17 +133,31 @@ def tune(parser: argparse.ArgumentParser) -> None:
     parser.description = f"{parser.description}\n\n{space.__doc__}"
     parser.add_argument("name", metavar="NAME", help="of the study; the same command goes on with it")
     parser.add_argument(
-        "overrides", nargs="*", metavar="KEY=VALUE", help="ranges to search, see above, and plain overrides of every run"
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="ranges to search, see above, and plain overrides of every run",
     )
-    parser.add_argument("--sampler", choices=("tpe", "sobol", "grid"), default="tpe", help="what suggests trials (tpe)")
-    parser.add_argument("--trials", type=_at_least_one, default=24, metavar="N", help="trials in all (24)")
-    parser.add_argument("--batch", type=_at_least_one, default=8, metavar="N", help="trials that are thinned together (8)")
     parser.add_argument(
-        "--factor", type=_at_least_one, default=2, metavar="N",
+        "--sampler", choices=("tpe", "sobol", "grid"), default="tpe", help="what suggests trials (tpe)"
+    )
+    parser.add_argument("--trials", type=_at_least_one, default=24, metavar="N", help="trials in all (24)")
+    parser.add_argument(
+        "--batch", type=_at_least_one, default=8, metavar="N", help="trials that are thinned together (8)"
+    )
+    parser.add_argument(
+        "--factor",
+        type=_at_least_one,
+        default=2,
+        metavar="N",
         help="successive halving: 1 of N trials goes on at each rung (2); 1 trains all of them to the end",
     )
-    parser.add_argument("--seed", type=_seed, default=0, metavar="S", help="of the sampler (0); that of runs is seed=S")
-    parser.add_argument("--storage", metavar="URL", help="a database for Optuna instead of results/tune/NAME.journal")
+    parser.add_argument(
+        "--seed", type=_seed, default=0, metavar="S", help="of the sampler (0); that of runs is seed=S"
+    )
+    parser.add_argument(
+        "--storage", metavar="URL", help="a database for Optuna instead of results/tune/NAME.journal"
+    )
     listed(parser)  # fmt: skip
 
 
@@ -187,6 +201,18 @@ def sample(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=_seed, default=0, metavar="S", help="of the draws (0)")
     listed(parser)  # fmt: skip
+
+
+def export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="RUN", help="a run with a checkpoint: its id or the beginning of it")
+    parser.add_argument(
+        "--to",
+        choices=("hf",),
+        required=True,
+        help="hf: weights, configuration and tokenizer for transformers",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder, or that of an earlier export")
+    listed(parser)
 
 
 def _not_negative(text: str) -> float:

@@ -434,6 +434,20 @@ def sample(options: argparse.Namespace, overrides: list[str]) -> int:
     return 0
 
 
+def export(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.branch import run_named
+    from lab.progress import preparing
+
+    name = run_named(options.name, _store(), asked=f"{options.name} (command line)")
+    from lab.export import folder
+
+    with preparing() as show:
+        about = folder.write(name, _store(), options.folder, cache=CACHE, progress=show)
+    rows = [{"id": str(listing.shown(options.folder)), "state": "written", **about}]
+    listing.show(rows, as_json=options.json, columns=("id", "state", "architecture", "run_id", "step"))
+    return 0
+
+
 def sync(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab import tracker
     from lab.compose import Override, compose
@@ -489,6 +503,11 @@ COMMANDS: dict[str, Any] = {
     "verify-exact": (verify_exact, "compute every exact claim; fails if a check does", arguments.exact),
     "measure": (measure, "measure the claims on fresh models and on time", arguments.measure),
     "sample": (sample, "print text that a run's newest checkpoint writes", arguments.sample),
+    "export": (
+        export,
+        "write a run's newest checkpoint as a folder that Hugging Face transformers loads",
+        arguments.export,
+    ),
     "sync": (sync, "send to W&B, or another tracker, what it is missing", arguments.overrides),
     "completion": (
         completion,

@@ -1,4 +1,4 @@
-"""The command line end to end: every ablation runs, listings are stable JSON, and bad input starts nothing."""
+"""The command line end to end: sweeps, reports and records, listings are stable JSON, and bad input starts nothing."""
 
 import json
 import os
@@ -12,16 +12,11 @@ import yaml
 
 from lab import ablation, cli, compose, worker
 from lab import arguments as described
-from lab.ablation import names
 
 QUICK = [
-    "size=nano",
-    "budget.amount=2048",
-    "data.stories=120",
-    "data.validation_stories=12",
-    "evaluation.documents=4",
-    "tracker=none",
-]
+    "size=nano", "budget.amount=2048", "data.stories=120", "data.validation_stories=12", "evaluation.documents=4",
+    "evaluation.rows=4", "evaluation.choices=0", "evaluation.samples=0", "tracker=none",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -45,21 +40,6 @@ def command(*arguments, folder: Path, **environment):
     return subprocess.run(
         [sys.executable, "-m", "lab.cli", *arguments], capture_output=True, text=True, env=env, timeout=300
     )
-
-
-@pytest.mark.parametrize("name", names())
-def test_every_ablation_runs_from_plan_to_report(lab, name, capsys):
-    # The vocabulary's own budget is in bytes and its corpus must yield 2,048 tokens.
-    quick = [*QUICK, *(["budget.amount=8e3", "data.stories=2500"] if name == "vocab" else [])]
-    assert lab("sweep", name, *quick, "--seeds", "1") == 0
-    report = cli.ROOT / capsys.readouterr().out.rsplit("report: ", 1)[1].strip()
-    for file in ("report.html", "REPORT.md", "verdict.json", "plan.json"):
-        assert (report.parent / file).stat().st_size > 200
-    assert {"final", "curves", "gradients"} <= {
-        path.stem for path in (report.parent / "figures").glob("*.png")
-    }
-    plan = json.loads((report.parent / "plan.json").read_text())
-    assert all(abs(arm["mismatch"]) <= 0.01 for arm in plan["arms"])
 
 
 def test_the_same_command_again_trains_nothing_and_publishing_again_changes_nothing(lab, capsys):
@@ -180,9 +160,7 @@ def test_completion_offers_commands_ablations_options_and_keys(lab, capsys):
 
     assert offered("sw", "sw") == ["sweep"]
     assert offered("sweep", "ffn-r") == ["ffn-ratio"]
-    assert offered("train", "norm=") == [
-        "norm=layernorm", "norm=none", "norm=nonparametric", "norm=rmsnorm",
-    ]  # fmt: skip
+    assert {"norm=layernorm", "norm=none", "norm=rmsnorm"} <= set(offered("train", "norm="))
     assert "optimizer.lr=" in offered("train", "optimizer.")
     assert lab("completion", "bash") == 0 and "complete -F _lab lab" in capsys.readouterr().out
 

@@ -1,6 +1,7 @@
 """The rooms of the house and who may enter which: imports go one way, and workers and reports stay light."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
-    "config", "rules", "compose", "data", "model", "budget", "export", "provenance", "curves", "runs", "branch", "train", "texts",
-    "ablation", "matching", "exact", "plan", "parcel", "sweep", "staged", "space", "tune", "trials", "progress", "worker", "listing", "arguments", "cli",
+    "config", "rules", "compose", "data", "model", "budget", "provenance", "curves", "runs", "branch", "train", "trained", "texts", "export",
+    "ablation", "matching", "exact", "plan", "parcel", "sweep", "staged", "space", "tune", "trials", "progress", "worker", "listing",
+    "arguments", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
 READING = (
@@ -47,6 +49,7 @@ def imported(path: Path) -> set[str]:
     return rooms
 
 
+@functools.cache
 def rooms() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in LAB.rglob("*.py"):

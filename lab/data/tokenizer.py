@@ -58,7 +58,7 @@ class BpeTokenizer:
         # Text that spells out the special token must not turn into it; the JSON form lacks this switch.
         self._model.encode_special_tokens = True
         self.vocab_size = self._model.get_vocab_size()
-        byte_of = _byte_alphabet()
+        byte_of = byte_alphabet()
         self.vocabulary = [b""] * self.vocab_size
         for token, token_id in self._model.get_vocab().items():
             if token != END_OF_TEXT:
@@ -100,7 +100,7 @@ def train_tokenizer(texts: Iterator[str], vocab: Vocab) -> Tokenizer:
     return BpeTokenizer(model.to_str())
 
 
-def _byte_alphabet() -> dict[str, int]:
+def byte_alphabet() -> dict[str, int]:
     """The byte that each character of the byte-level alphabet stands for: printable ones for themselves, the others in order from 256 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]

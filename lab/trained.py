@@ -1,0 +1,75 @@
+"""What has a run become? The model of its newest checkpoint, and the data whose tokens that model knows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.config import ConfigError, RunConfig, run_config
+from lab.data.prepare import prepare
+from lab.data.shards import Shards
+from lab.data.tokenizer import Tokenizer, load_tokenizer
+from lab.model.transformer import Transformer
+from lab.runs import RunStore
+from lab.train import checkpoint
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run after `step` steps, on the CPU."""
+
+    config: RunConfig
+    step: int
+    model: Transformer
+    shards: Shards
+    tokenizer: Tokenizer
+
+
+def load(
+    name: str, store: RunStore, *, cache: Path, progress: Callable[[str, float], None] | None = None,
+    check: Callable[[RunConfig], object] = lambda config: None,
+) -> Trained:  # fmt: skip
+    """The newest sound checkpoint, and the run's own data, built again where the cache lacks it.
+
+    check: refuses a run before anything of it is read. Raises ConfigError.
+    """
+    try:
+        config = run_config(store.read(name, "config.json"))
+        check(config)
+        step, model = _model(name, config, store)
+        shards = _shards(name, config, store, cache, progress)
+    except ConfigError as error:
+        raise ConfigError([f"{name} (command line): {problem}" for problem in error.problems]) from error
+    return Trained(config, step, model, shards, load_tokenizer((shards.path / "tokenizer.json").read_text()))
+
+
+def _model(name: str, config: RunConfig, store: RunStore) -> tuple[int, Transformer]:
+    """The newest sound checkpoint's step and model."""
+    try:
+        saved = store.load_checkpoint(name)
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from error
+    if saved is None:
+        raise ConfigError(
+            f"run {name} is {store.state(name)} and has no checkpoint. Train it first, or choose another."
+        )
+    model = Transformer(config)
+    try:
+        checkpoint.unpack_weights(saved[1], model)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"its weights are those of another version of the model. {' '.join(str(error).split())}"
+        ) from error
+    return saved[0], model
+
+
+def _shards(
+    name: str, config: RunConfig, store: RunStore, cache: Path, progress: Callable[[str, float], None] | None
+) -> Shards:
+    """The run's own data, whose tokenizer its weights know; built again where the cache lacks them."""
+    shards = Shards.open(prepare(config.data, config.vocab, cache=cache, progress=progress))
+    known = store.read(name, "manifest.json").get("tokenizer_hash")
+    if shards.tokenizer_hash != known if known else shards.fingerprint != config.data_fingerprint:
+        raise ConfigError(
+            f"data={config.data.name} now gives another tokenizer than the one it was trained with. Train it again."
+        )
+    return shards
