@@ -66,7 +66,9 @@ def test_settings_tell_different_experiments_apart(plan):
 def test_one_baseline_serves_every_ablation_that_shares_it(plan):
     made = {name: plan(name).record for name in ("norm", "norm-placement", "stability")}
     baselines = [next(arm for arm in record["arms"] if arm["baseline"])["runs"] for record in made.values()]
-    assert baselines[0] == baselines[1] == baselines[2]
+    shared = set.intersection(*(set(runs) for runs in baselines))
+    assert len(shared) >= 3
+    assert all(len({runs[seed] for runs in baselines}) == 1 for seed in shared)
 
 
 def test_paths_of_this_machine_stay_out_of_the_record(plan):
