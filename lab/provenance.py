@@ -35,6 +35,7 @@ def source_hash() -> str:
         folder / "config.py",
         *sorted((folder / "model").glob("*.py")),
         *sorted((folder / "train").glob("*.py")),
+        folder / "data/evaluation.py",
         folder / "data/shards.py",
     ]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
