@@ -14,3 +14,16 @@ def shards(tmp_path_factory) -> Path:
     from tests.tiny_run import DATA
 
     return prepare(DATA, Vocab("bytes", 257), cache=tmp_path_factory.mktemp("cache"), progress=None)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """`lab(arguments)` in this process on folders of the module's own; returns the exit code."""
+    from lab import cli
+
+    folder = tmp_path_factory.mktemp("lab")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(cli, "RESULTS", folder / "results")
+    patch.setattr(cli, "CACHE", folder / "cache")
+    yield lambda *arguments: cli.main([str(argument) for argument in arguments])
+    patch.undo()

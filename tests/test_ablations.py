@@ -15,17 +15,6 @@ STORIES = ["budget.amount=512", "data.stories=120", "data.validation_stories=12"
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """`lab(arguments)` in this process on folders of its own, so that all ablations share a corpus and its n-gram line."""
-    folder = tmp_path_factory.mktemp("lab")
-    patch = pytest.MonkeyPatch()
-    patch.setattr(cli, "RESULTS", folder / "results")
-    patch.setattr(cli, "CACHE", folder / "cache")
-    yield lambda *arguments: cli.main(list(arguments))
-    patch.undo()
-
-
-@pytest.fixture(scope="module")
 def rich(tmp_path_factory) -> list[str]:
     """Text that yields 2,048 tokens: the source of this project. As many would take thousands of stories."""
     path = tmp_path_factory.mktemp("text") / "source.jsonl"

@@ -19,17 +19,6 @@ QUICK = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """`lab(arguments)` in this process on folders of its own; returns the exit code."""
-    folder = tmp_path_factory.mktemp("lab")
-    patch = pytest.MonkeyPatch()
-    patch.setattr(cli, "RESULTS", folder / "results")
-    patch.setattr(cli, "CACHE", folder / "cache")
-    yield lambda *arguments: cli.main(list(arguments))
-    patch.undo()
-
-
 def command(*arguments, folder: Path, **environment):
     """`lab` as a process of its own."""
     env = (

@@ -29,16 +29,6 @@ FAMILIES = {
 ODD = 'Zoë & 猫 said: <|endoftext|> \n\t{"x"}  \x00\u2028 \U0001f408 , .'
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("lab")
-    patch = pytest.MonkeyPatch()
-    patch.setattr(cli, "RESULTS", folder / "results")
-    patch.setattr(cli, "CACHE", folder / "cache")
-    yield lambda *arguments: cli.main([str(a) for a in arguments])
-    patch.undo()
-
-
 @pytest.fixture(scope="module", params=FAMILIES)
 def exported(lab, request, tmp_path_factory):
     """(the run as the lab has it, the folder, what the command printed)"""

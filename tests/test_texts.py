@@ -19,14 +19,9 @@ ODD = 'Zoë & 猫 said: <|endoftext|> \n\t{"x"} \udcff'
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("lab")
-    patch = pytest.MonkeyPatch()
-    patch.setattr(cli, "RESULTS", folder / "results")
-    patch.setattr(cli, "CACHE", folder / "cache")
-    assert cli.main(["train", *QUICK]) == 0
-    yield RunStore(cli.RESULTS / "runs").ids()[0]
-    patch.undo()
+def run(lab):
+    assert lab("train", *QUICK) == 0
+    return RunStore(cli.RESULTS / "runs").ids()[0]
 
 
 def sampled(capsys, *arguments):
