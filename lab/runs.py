@@ -171,7 +171,7 @@ class RunStore:
         if not path.exists():
             return 0
         with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - 4096))
+            file.seek(max(0, path.stat().st_size - 65536))
             return max((line["tokens"] for line in _whole_lines(file.read())), default=0)
 
     def open_metrics(self, run_id: str, *, after: int) -> "MetricsLog":
