@@ -110,6 +110,7 @@ def make(
         "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_branches(planned), *_repeats(planned), *baseline.corpus.notes],
         "reference_lines": _reference_lines(baseline),
         **({"looks": ablation.looks} if ablation.looks else {}),
+        **({"side_by_side": ablation.side_by_side} if ablation.side_by_side else {}),
     }  # fmt: skip
     folder = results / "sweeps" / name / setting
     return Plan(record, folder, jobs, first.engine, first.tracker, tuple(planned), ablation.search)
