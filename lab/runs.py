@@ -283,7 +283,7 @@ class RunStore:
             "state": state,
             "config": config,
             "summary": summary,
-            "curves": curves(lines),
+            "curves": curves(lines, config["monitor"]),
             **{key: manifest[key] for key in ("numerics", "counts", "provenance")},
             **{key: manifest[key] for key in ("parent",) if key in manifest},
         }
