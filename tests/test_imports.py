@@ -16,7 +16,7 @@ TRAINING = (
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "cli")
 READING = (
-    "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "search", "confounds", "claims", "simulation", "ledger",
+    "spikes", "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "search", "confounds", "claims", "simulation", "ledger",
     "report", "publish", "cli",
 )  # fmt: skip
 HEAVY = {

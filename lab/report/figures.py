@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab import stats
 from lab.evidence import Arm, Evidence, gather, is_searched, relative_differences
-from lab.report import rates, skills
+from lab.report import rates, skills, spikes
 from lab.report.canvas import COLOURS, GREY, settled, styled, subplots, tokens_text
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ def draw(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, F
             "curves": curves(evidence),
             "gradients": gradients(evidence),
         }
+        if plan.get("side_by_side") and (pairs := spikes.of_pairs(plan, evidence)):
+            figures["side_by_side"] = pairs
         if is_searched(plan):
             figures["rates"] = rates.of_arms(plan, {arm.name: _look(arm, evidence) for arm in evidence.arms})
         by_skill = skills.of_arms(evidence, {arm.label: _look(arm, evidence) for arm in evidence.arms})
@@ -139,6 +141,9 @@ def gradients(evidence: Evidence) -> Figure:
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.yaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(tokens_text)
+    norms = [norm for of_arm in lines.values() for points in of_arm for _, norm in points]
+    if norms and max(norms) > (top := spikes.TOP_NORM * statistics.median(norms)):
+        panels[0].set_ylim(top=top)
     for axes in panels[len(evidence.arms) :]:
         axes.set_visible(False)
     figure.supxlabel("tokens (triangle: spike of the gradient norm, cross: spike of the loss)", fontsize=9)

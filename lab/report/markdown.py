@@ -34,6 +34,8 @@ def render(content: dict[str, Any]) -> str:
         ]
     arms = content["arms"]
     lines += ["## Arms", "", *_table(arms.header, arms.rows)]
+    for heading, caption, table in content["tables"]:
+        lines += [f"## {escape(heading)}", "", escape(caption), "", *_table(table.header, table.rows)]
     lines += ["## What confounds this", "", *_bullets([*content["confounds"], *content["failures"]])]
     lines += ["## How to read this", "", *_bullets(content["reading"])]
     lines += ["## Where it comes from", "", *_table(["field", "value"], content["provenance"])]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.evidence import Arm, Evidence, gather, is_searched
+from lab.report import spikes
+from lab.spikes import LOOK_BACK
 from lab.stats import ALPHA, Estimate, in_percent
 
 CAPTIONS = {
@@ -30,6 +32,13 @@ CAPTIONS = {
         "Gradient norm before clipping",
         "One panel an arm, one line a seed, thinned to 60 points with the spikes kept; grey lines are the other arms.",
     ),
+    "side_by_side": (
+        "Side by side",
+        "A pair of arms a row, the first in blue, the second in orange. Lines are seeds, thinned, with the largest 20 spikes of a run "
+        "kept; counts are of all spikes. So that a run that diverges flattens no other, the axes end at "
+        f"{spikes.TOP_LOSS:g} times the lower first loss and {spikes.TOP_NORM:,.0f} times the higher median norm; in the panels by arm at "
+        f"{spikes.TOP_NORM:,.0f} times the median of all.",
+    ),
     "rates": (
         "Loss against the learning rate",
         "Final loss of every arm at every rate of the search, mean over its tuning seeds, which judge nothing; dots are seeds. "
@@ -41,6 +50,13 @@ CAPTIONS = {
         "perfect model. Right: how often the true continuation is likelier than one that the grammar forbids there.",
     ),
 }
+BY_ARM = (
+    "Scores are means over the runs that finished or diverged. First mover: of all statistics of layers, the one that rose by the rule "
+    f"of spikes first in the {LOOK_BACK} steps up to a spike; of several at one step the one that rose furthest. With so many statistics "
+    "some rise by chance: the same search before quiet steps says how often, and only what is more than that speaks of spikes. Of "
+    f"spikes within {LOOK_BACK} steps of each other that comparison counts the first. Layers count from 0."
+)
+ONE_BY_ONE = f"The {spikes.LARGEST} with the highest scores among those that records keep, 20 a run. What rose first need not be the cause."
 READING = (
     "Bits per byte is the cross-entropy of the validation text over its UTF-8 bytes; lower is better. Every arm is scored on "
     "the same documents, whole, so it compares across tokenizers. A document longer than a row continues in further rows "
@@ -80,6 +96,7 @@ def page(
         "no_claim": "No claim was fixed beforehand for this ablation: the table and figures stand for themselves.",
         "figures": [(name, *CAPTIONS[name]) for name in figures],
         "arms": _arms(plan, evidence, found),
+        "tables": _spike_tables(evidence) if plan.get("side_by_side") else [],
         "confounds": found["confounds"],
         "failures": _failures(evidence),
         "reading": READING,
@@ -151,6 +168,17 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
         rows.append([text for text, _ in cells])
         sort.append([number for _, number in cells])
     return Table(header, rows, sort)
+
+
+def _spike_tables(evidence: Evidence) -> list[tuple[str, str, Table]]:
+    """Heading, caption and table of the spikes by arm, and of the largest one by one."""
+    return [
+        (heading, caption, Table(header, [[text for text, _ in row] for row in rows], [[n for _, n in row] for row in rows]))
+        for heading, caption, (header, rows) in (
+            ("Spikes by arm", BY_ARM, spikes.of_arms(evidence)),
+            ("The largest spikes", ONE_BY_ONE, spikes.one_by_one(evidence)),
+        )
+    ]  # fmt: skip
 
 
 def _searched(judged: dict[str, Any]) -> list[tuple[str, float | None]]:
