@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab import runs
-from lab.config import run_config
+from lab.config import Monitor, run_config
 from lab.runs import RunStore, dumps, run_id, write_atomic
 from tests.tiny_run import DATA, PROVENANCE, tiny_run
 
@@ -27,9 +27,9 @@ def store(tmp_path):
     return RunStore(tmp_path / "runs")
 
 
-def started(store):
+def started(store, **changes):
     with store.lease("r1"):
-        store.begin("r1", tiny_run(), MANIFEST)
+        store.begin("r1", tiny_run(**changes), MANIFEST)
     return "r1"
 
 
@@ -198,6 +198,24 @@ def test_a_record_is_small_and_keeps_the_largest_spikes(store):
     assert [s[0] for s in record["curves"]["spikes"]] == list(range(11, 31))
     assert {11, 30} <= {point[0] for point in record["curves"]["train"]}
     assert (record["curves"]["train"][0][0], record["curves"]["train"][-1][0]) == (1, 5000)
+
+
+def test_a_record_says_what_moved_first_by_the_window_of_its_own_run(store):
+    """A window of 5: layer 1's logit rises at step 8, two before the spike. A window of 10 would see no step whole."""
+    run = started(store, monitor=Monitor(1, 5, 4.0, divergence_factor=2.0, divergence_patience=3))
+    log = store.open_metrics(run, after=0)
+    for n in range(1, 11):
+        logits = {
+            f"attention/logit_max/{i}": 2.0 + n % 2 + (9.0 if (i, n) == (1, 8) else 0.0) for i in range(3)
+        }
+        log.write([step(n), {"kind": "diagnostics", "step": n, "tokens": n, **logits}])
+    spike = {"kind": "spike", "step": 10, "tokens": 10, "signal": "grad/norm", "value": 1.0, "score": 9.0}
+    log.write([spike])
+    log.close()
+    store.finish(run, {"state": "finished", "reason": None})
+    assert json.loads(dumps(store.record(run)))["curves"]["first_movers"] == {
+        "of": [[2, "attention/logit_max/1"]], "spikes": [1, 1], "quiet": [0, 0],
+    }  # fmt: skip
 
 
 def test_nothing_temporary_is_left_behind(store):
