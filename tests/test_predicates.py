@@ -63,6 +63,17 @@ DID = claim(
 )
 
 
+def test_a_difference_of_differences_is_open_where_both_sides_diverged():
+    values = {
+        "post_x0": ["diverged"] * 3,
+        "post_x1": ["diverged"] * 3,
+        "pre_x0": [1.6] * 3,
+        "pre_x1": [1.5] * 3,
+    }
+    found = judged(values, DID)
+    assert found["outcome"] == "inconclusive" and "both sides diverged for the same seed" in found["why"]
+
+
 @pytest.mark.parametrize(
     ("level", "outcome"), [(1.7, "reproduced"), (1.5, "too small to matter"), (1.35, "contradicted")]
 )
