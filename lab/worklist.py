@@ -108,7 +108,7 @@ def run(work: Sequence[Work], *, budget: float) -> int:
             f"lab {' '.join(item.command)}: about {item.minutes:.1f} of {left:.1f} core-minutes", flush=True
         )
         before = _children()
-        status = subprocess.run([sys.executable, "-m", "lab.cli", *item.command]).returncode
+        status = subprocess.run([sys.executable, "-m", "lab", *item.command]).returncode
         left -= (_children() - before) / 60
         if status:
             return status
