@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from lab import cli, listing, plan, staged
+from lab import listing, places, plan, staged
 from lab import search as rates
 from lab.claims import verdict
 from lab.evidence import run_ids
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("ablation")
     parser.add_argument("overrides", nargs="*")
     options = parser.parse_args()
-    store = RunStore(cli.RESULTS / "runs")
+    store = RunStore(places.RESULTS / "runs")
 
     def carry_out(part: plan.Plan, title: str) -> None:
         print(title, flush=True)
@@ -41,13 +41,13 @@ def main() -> None:
         made = plan.make(
             options.ablation,
             options.overrides,
-            results=cli.RESULTS,
-            cache=cli.CACHE,
+            results=places.RESULTS,
+            cache=places.CACHE,
             seeds=LOOKS[-1],
             progress=show,
         )
     made = dataclasses.replace(made, record=made.record | {"looks": LOOKS})
-    searched = staged.run(made, store, carry_out, search=True, results=cli.RESULTS).record
+    searched = staged.run(made, store, carry_out, search=True, results=places.RESULTS).record
     grid, grid_runs = naive(made, store, carry_out)
     ways = {
         "sweep": way(searched, run_ids(searched), store),
@@ -62,7 +62,7 @@ def main() -> None:
         "ratio": ratio,
         "provenance": first,
     }
-    path = cli.RESULTS / "cost" / f"{options.ablation}-{searched['setting']}.json"
+    path = places.RESULTS / "cost" / f"{options.ablation}-{searched['setting']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
@@ -72,7 +72,7 @@ def main() -> None:
 def naive(made: plan.Plan, store: RunStore, carry_out: staged.CarryOut) -> tuple[dict[str, Any], list[str]]:
     """Train the grid; the plan record that judges each arm at its best rate, and the ids of all its runs."""
     seeds, values = made.record["seeds"], staged.first_rates(made)
-    jobs, runs = staged.grid_jobs(made, values, seeds, cli.RESULTS)
+    jobs, runs = staged.grid_jobs(made, values, seeds, places.RESULTS)
     carry_out(dataclasses.replace(made, jobs=jobs), f"grid: {len(jobs)} runs")
     records = {name: store.record(name) for name in jobs}
     best = rates.table(runs, records, common=values[len(values) // 2], values=values, seeds=seeds)["best"]
