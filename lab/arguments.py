@@ -50,6 +50,10 @@ def sweep(parser: argparse.ArgumentParser) -> None:
         "--search", action="store_true",
         help="first search the learning rate of each arm, on seeds of its own; then train at each arm's best and at one rate",
     )  # fmt: skip
+    parser.add_argument(
+        "--published", action="store_true",
+        help="take runs from the lines published in results/, of this torch and kind of device, instead of training them again",
+    )  # fmt: skip
     _retry(parser)
     listed(parser)
 

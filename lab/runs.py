@@ -5,6 +5,7 @@
                           metrics.jsonl    one strict JSON object a line, each step once
                           summary.json     written once, when the run reaches an end state
                           error.txt        traceback of a failed run
+                          published.json   the record of a run that was not trained here but taken from published lines
                           checkpoint/      <step>.pt, its commit record <step>.json, <step>.keep where it stays for branches
                           lock             held (flock) by the process that trains the run
 
@@ -34,6 +35,7 @@ RESULT_STATES = ("finished", "diverged", "pruned")
 END_STATES = (*RESULT_STATES, "failed")
 LIKENESS = ("torch", "device_kind")  # provenance that all of a run's steps share
 KEPT_CHECKPOINTS = 2
+PUBLISHED = "published.json"
 REASON_CHARACTERS = 500
 
 
@@ -202,7 +204,7 @@ class RunStore:
         folder = self.folder(run_id)
         for path in (
             *folder.glob("checkpoint/*"),
-            *(folder / name for name in ("summary.json", "metrics.jsonl")),
+            *(folder / name for name in ("summary.json", "metrics.jsonl", PUBLISHED)),
         ):
             path.unlink(missing_ok=True)
 
@@ -268,8 +270,24 @@ class RunStore:
             if int(path.stem) not in kept:
                 path.unlink(missing_ok=True)
 
+    def adopt(self, record: dict[str, Any], config: RunConfig, manifest: dict[str, Any]) -> bool:
+        """Enter a published record as the result of a run not started here, which leaves it without log and checkpoint.
+
+        Returns whether it was entered: not where another process holds the run, or has ended it.
+        """
+        run_id = record["run_id"]
+        with self.lease(run_id) as held:
+            if not held or (self.folder(run_id) / "summary.json").exists():
+                return False
+            self.begin(run_id, config, {**manifest, "provenance": record["provenance"]})
+            write_atomic(self.folder(run_id) / PUBLISHED, dumps(record))
+            self.finish(run_id, record["summary"])
+        return True
+
     def record(self, run_id: str) -> dict[str, Any]:
         """One run as reports and publishing read it: config, summary and thinned curves, at most 8 KB of JSON."""
+        if (self.folder(run_id) / PUBLISHED).exists():
+            return self.read(run_id, PUBLISHED)
         manifest, state = self.read(run_id, "manifest.json"), self.state(run_id)
         lines = self.metrics(run_id)
         summary = self.read(run_id, "summary.json") if state in END_STATES else None

@@ -91,6 +91,27 @@ def test_reports_rebuild_from_published_lines_alone(lab, tmp_path, monkeypatch, 
     assert rebuilt.read_bytes() == (source / "verdict.json").read_bytes()
 
 
+@pytest.mark.parametrize(("torch", "taken"), [(None, 2), ("1.0", 0)])
+def test_published_runs_of_the_torch_of_here_are_taken_over(lab, tmp_path, monkeypatch, capsys, torch, taken):
+    command = ("sweep", "norm", *QUICK, "--seeds", "1")
+    assert lab(*command) == 0 and lab("publish", "norm") == 0
+    source = next((places.RESULTS / "norm").iterdir())
+    records = [json.loads(line) for line in (source / "runs.jsonl").read_text().splitlines()][:2]
+    for record in records:
+        record["provenance"]["torch"] = torch or record["provenance"]["torch"]
+    clone = tmp_path / "norm" / source.name
+    clone.mkdir(parents=True)
+    (clone / "runs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    monkeypatch.setattr(places, "RESULTS", tmp_path)
+    capsys.readouterr()
+    assert lab(*command, "--published") == 0
+    assert len(list((tmp_path / "runs").glob("*/metrics.jsonl"))) == 3 - taken
+    assert ("2 runs taken from published lines" in capsys.readouterr().err) == (taken == 2)
+    if taken:
+        assert [places.store().record(record["run_id"]) for record in records] == records
+    assert lab("status") == 0
+
+
 def test_publishing_never_takes_runs_away_and_mends_failed_ones(lab, capsys):
     sweep = ("sweep", "norm-placement", *QUICK)
     assert lab(*sweep, "--seeds", "2") == 0 and lab("publish", "norm-placement") == 0

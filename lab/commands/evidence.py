@@ -16,7 +16,7 @@ def claims(options: argparse.Namespace, overrides: list[str]) -> int:
         for path in page.write(rows, ledger.beyond_register(places.RESULTS), places.RESULTS):
             print(listing.shown(path), file=sys.stderr)
     if options.go:
-        return worklist.run(worklist.open_work(rows, places.RESULTS), budget=options.budget)
+        return worklist.run(worklist.open_work(rows, places.RESULTS), places.RESULTS, budget=options.budget)
     if options.todo:
         work = [
             {

@@ -6,7 +6,7 @@ from typing import Any
 
 from lab import listing, places
 from lab.commands.runs import write_report
-from lab.commands.training import execute, reopen, told
+from lab.commands.training import adopt, execute, reopen, told
 from lab.runs import RESULT_STATES, dumps, write_atomic
 
 
@@ -28,6 +28,8 @@ def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
         print(f"{options.name}: {title}", file=sys.stderr)
         if options.retry:
             reopen(part)
+        if options.published and (taken := adopt(part)):
+            print(f"{taken} runs taken from published lines", file=sys.stderr)
         execute(part, quiet=options.json)
 
     try:

@@ -7,7 +7,7 @@ from typing import Any
 from lab import listing, places
 from lab.commands.runs import write_report
 from lab.config import ConfigError
-from lab.runs import END_STATES, LIKENESS, RESULT_STATES
+from lab.runs import END_STATES, LIKENESS, NUMERICS, RESULT_STATES
 
 MENTIONED = 3
 
@@ -116,3 +116,19 @@ def reopen(plan: Any) -> None:
             there = store.read(run_id, "manifest.json")["provenance"]
             if any(there[key] != here[key] for key in LIKENESS):
                 store.clear(run_id)
+
+
+def adopt(plan: Any) -> int:
+    """Enter published results of runs that have not started here, of the torch and kind of device of here; how many."""
+    from lab.config import run_config
+    from lab.provenance import provenance
+    from lab.publish import published_runs
+
+    store, found, entered = places.store(), published_runs(places.RESULTS), 0
+    for run_id, job in plan.jobs.items():
+        if run_id not in found or store.state(run_id) != "pending":
+            continue
+        record, here = found[run_id], provenance(job["device"])
+        if record["numerics"] == NUMERICS and all(record["provenance"][key] == here[key] for key in LIKENESS):
+            entered += store.adopt(record, run_config(job["config"]), job["manifest"])
+    return entered
