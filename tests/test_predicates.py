@@ -90,6 +90,19 @@ def test_difference_of_differences(level, outcome):
         assert found["estimates"][0]["relative_percent"]["mean"] == pytest.approx(12.67, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("train/loss", "a is better than b"),
+        ("val/bpb/german", "a is better than b"),
+        ("val/entropy", "val/entropy of a is higher than that of b"),
+        ("gap", "gap of a is lower than that of b"),
+    ],
+)
+def test_only_a_loss_is_called_better(name, words):
+    assert metric.named(name).beats("a", "b") == words
+
+
 def test_better_than_of_means_over_arms():
     gated = claim(superior={"better": {"family": "gated"}, "worse": {"family": "plain"}, "margin": 0.01})
     values = {"gated_x2": [1.4, 1.41, 1.42], "gated_x4": [1.6, 1.61, 1.62], "plain_x4": [1.65, 1.66, 1.67]}
