@@ -187,6 +187,17 @@ def claims(parser: argparse.ArgumentParser) -> None:
     listed(parser)
 
 
+def noise(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="size, data and its paths, engine and tracker; the baseline stays as it is",
+    )
+    _retry(parser)
+    listed(parser)
+
+
 def sample(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN", help="a run with a checkpoint: its id or the beginning of it")
     parser.add_argument(

@@ -129,6 +129,11 @@ COMMANDS: dict[str, Any] = {
         arguments.exact,
     ),
     "measure": (evidence.measure, "measure the claims on fresh models and on time", arguments.measure),
+    "noise": (
+        evidence.noise,
+        "measure how much the baseline varies by its seed alone, for the margins of later sweeps",
+        arguments.noise,
+    ),
     "sample": (checkpoints.sample, "print text that a run's newest checkpoint writes", arguments.sample),
     "export": (
         checkpoints.export,

@@ -77,15 +77,25 @@ def execute(plan: Any, *, quiet: bool) -> dict[str, str]:
 def told(plan: Any, *, group: str, options: argparse.Namespace, with_report: bool = False) -> int:
     """Print what came of a plan; 0 when every run has a result."""
     page = write_report(plan.record, plan.folder) if with_report else None
-    rows = [
-        listing.run_row(places.store(), run_id, group=group, arm=job["manifest"]["job_type"])
-        for run_id, job in plan.jobs.items()
-    ]
+    rows = outcomes(plan, group=group)
     if options.json or not page:
         listing.show(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "tokens", "val/bpb"))
     else:
         listing.print_outcomes(plan.folder)
         print(f"report: {listing.shown(page)}")
+    return tell_failures(rows)
+
+
+def outcomes(plan: Any, *, group: str) -> list[dict[str, Any]]:
+    """The record of every run of a plan."""
+    return [
+        listing.run_row(places.store(), run_id, group=group, arm=job["manifest"]["job_type"])
+        for run_id, job in plan.jobs.items()
+    ]
+
+
+def tell_failures(rows: list[dict[str, Any]]) -> int:
+    """Say which runs ended early and which have no result; 0 when every run has one."""
     ended_early = [row for row in rows if row["state"] in RESULT_STATES and row["state"] != "finished"]
     for row in ended_early[:MENTIONED]:
         print(f"{row['arm']}, seed {row['seed']}, {row['state']}: {row['reason']}", file=sys.stderr)

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.evidence import Arm, Evidence, gather, is_searched
+from lab import noise
+from lab.evidence import METRIC, Arm, Evidence, gather, is_searched
+from lab.metric import named
 from lab.stats import ALPHA, Estimate, in_percent
 
 CAPTIONS = {
@@ -77,6 +79,7 @@ def page(
         "source": plan["source"],
         "setting": f"{plan['size']} on {plan['data']}, {plan['device_kind']}, {len(plan['seeds'])} seeds an arm",
         "claims": [{**claim, "details": _details(claim)} for claim in found["claims"]],
+        "noise": _noise(plan, evidence),
         "no_claim": "No claim was fixed beforehand for this ablation: the table and figures stand for themselves.",
         "figures": [(name, *CAPTIONS[name]) for name in figures],
         "arms": _arms(plan, evidence, found),
@@ -86,6 +89,15 @@ def page(
         "provenance": _provenance(evidence),
         "command": _command(plan),
     }
+
+
+def _noise(plan: dict[str, Any], evidence: Evidence) -> list[str]:
+    """What was measured beforehand of the metrics that are judged, where its runs are like those of the plan."""
+    if evidence.noise is None:
+        return []
+    metrics = dict.fromkeys([METRIC, *(claim["metric"] for claim in plan["claims"])])
+    found = [noise.sentence(evidence.noise, named(name), seeds=len(plan["seeds"])) for name in metrics]
+    return [f"Measured by lab noise: {text}" for text in found if text is not None]
 
 
 def _command(plan: dict[str, Any]) -> str:
