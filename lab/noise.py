@@ -142,9 +142,7 @@ def sentence(noise: dict[str, Any], metric: Metric, *, seeds: int) -> str | None
     least = smallest_margin(noise, metric, seeds=seeds)
     if least is None:
         return f"{text}."
-    text += (
-        f", its difference to a near twin of the same seed by {metric.amount(found['paired_sd'])} (paired sd)"
-    )
+    text += f", its difference to a near twin of the same seed by {metric.amount(found['paired_sd'])} (paired sd, the least that a real arm has)"
     return (
         f"{text}; {seeds} seeds can hardly tell a margin below {metric.amount(least)}."
         if seeds > 1

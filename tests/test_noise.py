@@ -104,7 +104,7 @@ def test_reports_say_the_noise_next_to_the_verdicts_and_whose_it_is():
     content, confounds = reported(measured)
     line = (
         "Measured by lab noise: val/bpb of the baseline varies from seed to seed by 5 % (seed sd of 3 seeds, 95 % interval 2.6 % to 31.4 %), "
-        "its difference to a near twin of the same seed by 1 % (paired sd); 3 seeds can hardly tell a margin below 1.15 %."
+        "its difference to a near twin of the same seed by 1 % (paired sd, the least that a real arm has); 3 seeds can hardly tell a margin below 1.15 %."
     )
     assert content["noise"] == [line] and line in markdown.render(content)
     assert [c for c in confounds if "another model than the baseline arm" in c]
