@@ -176,7 +176,7 @@ def _noise(plan: dict[str, Any], evidence: Evidence) -> list[str]:
     found = []
     if not _baselines(plan) & set(measured["runs"]["baseline"].values()):
         found.append(
-            "The noise was measured on the default baseline of this size and text, which is another model than the baseline arm here."
+            "The noise was measured on the default baseline of this size and text, whose runs are others than those of the baseline arm here."
         )
     for claim in plan["claims"] if len(plan["seeds"]) > 1 else ():
         metric = named(claim["metric"])

@@ -1,4 +1,4 @@
-"""`lab publish`: the only writer of tracked files, results/<ablation>/<setting>/, from which any clone rebuilds a report.
+"""`lab publish`: the only writer of results/<ablation>/<setting>/, from which any clone rebuilds a report.
 
 `lab sweep --published` takes the runs in them for its own.
 """
@@ -53,13 +53,18 @@ def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
     return folder
 
 
-def published_runs(results: Path) -> dict[str, dict[str, Any]]:
-    """Run id -> record of every published run that has a result."""
-    lines = [
-        line for path in sorted(results.glob("*/*/runs.jsonl")) for line in path.read_text().splitlines()
-    ]
-    records = map(json.loads, lines)
-    return {record["run_id"]: record for record in records if record["state"] in RESULT_STATES}
+def published_runs(results: Path) -> Iterator[dict[str, Any]]:
+    """The record of every published run that has a result. Raises ConfigError for a line that is no record."""
+    for path in sorted(results.glob("*/*/runs.jsonl")):
+        for number, line in enumerate(path.read_text().splitlines(), start=1):
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                raise ConfigError(
+                    f"{path}, line {number}: holds no JSON. Restore the file from the commit."
+                ) from error
+            if record["state"] in RESULT_STATES:
+                yield record
 
 
 def published(results: Path, name: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:

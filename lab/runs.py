@@ -179,6 +179,7 @@ class RunStore:
     def open_metrics(self, run_id: str, *, after: int) -> "MetricsLog":
         """The log to append to, cut back to what was logged up to step `after`."""
         path = self.folder(run_id) / "metrics.jsonl"
+        (self.folder(run_id) / PUBLISHED).unlink(missing_ok=True)
         kept = [line for line in self.metrics(run_id) if line["step"] <= after]
         write_atomic(path, "".join(dumps(line) + "\n" for line in kept))
         return MetricsLog(path)
@@ -284,9 +285,14 @@ class RunStore:
             self.finish(run_id, record["summary"])
         return True
 
+    def adopted(self, run_id: str) -> bool:
+        """Whether the run's result was taken from a published line."""
+        folder = self.folder(run_id)
+        return (folder / PUBLISHED).exists() and (folder / "summary.json").exists()
+
     def record(self, run_id: str) -> dict[str, Any]:
         """One run as reports and publishing read it: config, summary and thinned curves, at most 8 KB of JSON."""
-        if (self.folder(run_id) / PUBLISHED).exists():
+        if self.adopted(run_id):
             return self.read(run_id, PUBLISHED)
         manifest, state = self.read(run_id, "manifest.json"), self.state(run_id)
         lines = self.metrics(run_id)
@@ -320,7 +326,7 @@ class RunStore:
         """
         with self.lease(run_id) as held:
             here = self.folder(run_id)
-            if not held or (here / "metrics.jsonl").exists():
+            if not held or (here / "metrics.jsonl").exists() or self.adopted(run_id):
                 ended = (here / "summary.json").exists()
                 return self.state(run_id) if ended else "lost" if held else "running"
             there, staging = other.folder(run_id), RunStore(self.root / f".collecting-{run_id}")

@@ -1,8 +1,7 @@
 """What is still to be run for the ledger, and in which order? The cheapest first, published lines counted as done.
 
 A piece of work is one command: `lab verify-exact`, `lab measure CLAIM` or `lab sweep NAME`. A sweep serves all the claims of
-its ablation; what it still lacks is estimated from the runs that have not ended and the pace of the published ones. Running
-goes through the commands themselves. A sweep is stopped where the budget ends and goes on the next time; one that has
+its ablation; what it still lacks is estimated from the runs that have not ended and the pace of the published ones. A sweep is stopped where the budget ends and goes on the next time; one that has
 ended is published, and the ledger is written at the end.
 """
 
@@ -10,10 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from lab.report import ledger as page
 from lab.runs import END_STATES, RunStore
 
 LEAST_MINUTES = 1.0  # a sweep is not begun for less
+STOPPED = 130  # exit status of a sweep that was interrupted and goes on with the same command
 VERIFY_MINUTES, MEASURE_MINUTES = 1.0, 1.0  # before either has run here
 
 
@@ -56,7 +56,7 @@ def open_work(rows: Sequence[Row], results: Path, *, root: Path = ROOT) -> list[
 
 def _sweeps(rows: Sequence[Row], results: Path, root: Path) -> list[Work]:
     """Sweeps of ablations with a claim that neither a published nor a local verdict answers."""
-    evidence = [item for row in rows for item in row["evidence"]] + ledger.beyond_register(results)
+    evidence = [item for row in rows for item in row["evidence"]] + ledger.beyond_register(results, root=root)
     answered = {item["claim"] for item in evidence if _answers(item["outcome"])}
     pace = seconds_per_flop(results)
     minutes_a_run = flops("nano", root) * pace / 60 if pace else 1.0
@@ -124,9 +124,8 @@ def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
         print(
             f"lab {' '.join(item.command)}: about {item.minutes:.1f} of {left:.1f} core-minutes", flush=True
         )
-        before = _children()
-        ended = _carried_out(item.command, minutes=left if sweep else None)
-        left = max(0.0, left - (_children() - before) / 60)
+        ended, spent = _carried_out(item.command, minutes=left if sweep else None)
+        left = max(0.0, left - spent)
         if ended is None:
             print(
                 f"stopped: {len(work) - number} left, this one among them; the same command goes on with it"
@@ -144,16 +143,19 @@ def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
     return status
 
 
-def _carried_out(command: Sequence[str], *, minutes: float | None) -> int | None:
-    """The exit status of a command of `lab`; None where it was stopped after so many core-minutes."""
-    cores = len(os.sched_getaffinity(0))
+def _carried_out(command: Sequence[str], *, minutes: float | None) -> tuple[int | None, float]:
+    """The exit status of a command of `lab`, None where it was stopped at so many core-minutes; and how many it took.
+
+    A command holds all cores while it runs: its runs are processes of a server, whose CPU time no one can wait for.
+    """
+    cores, began = len(os.sched_getaffinity(0)), time.monotonic()
     with subprocess.Popen([sys.executable, "-m", "lab", *command]) as process:
         try:
-            return process.wait(None if minutes is None else minutes * 60 / cores)
+            status: int | None = process.wait(None if minutes is None else minutes * 60 / cores)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
-            process.wait()
-            return None
+            status = None if (code := process.wait()) == STOPPED else code
+    return status, (time.monotonic() - began) * cores / 60
 
 
 def _publish(name: str, results: Path) -> None:
@@ -163,9 +165,3 @@ def _publish(name: str, results: Path) -> None:
         print(publish(json.loads(newest.read_text()), RunStore(results / "runs"), results), file=sys.stderr)
     except ConfigError as error:
         print(f"not published: {error}", file=sys.stderr)
-
-
-def _children() -> float:
-    """CPU seconds of all ended child processes."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

@@ -107,7 +107,7 @@ def test_reports_say_the_noise_next_to_the_verdicts_and_whose_it_is():
         "its difference to a near twin of the same seed by 1 % (paired sd, the least that a real arm has); 3 seeds can hardly tell a margin below 1.15 %."
     )
     assert content["noise"] == [line] and line in markdown.render(content)
-    assert [c for c in confounds if "another model than the baseline arm" in c]
+    assert [c for c in confounds if "others than those of the baseline arm" in c]
     measured["runs"]["baseline"]["0"] = "plain_x4-0"
     assert not [c for c in reported(measured)[1] if "another model" in c]
 

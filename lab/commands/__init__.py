@@ -3,7 +3,7 @@
 training      train; and how any plan's jobs are carried out and told of
 sweeps        sweep, plan, collect
 runs          status, report, publish, sync
-evidence      claims, verify-exact, measure
+evidence      claims, verify-exact, measure, noise
 checkpoints   sample, export
 corpora       axes, baselines, skills
 tuning        tune

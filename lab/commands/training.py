@@ -134,11 +134,12 @@ def adopt(plan: Any) -> int:
     from lab.provenance import provenance
     from lab.publish import published_runs
 
-    store, found, entered = places.store(), published_runs(places.RESULTS), 0
-    for run_id, job in plan.jobs.items():
-        if run_id not in found or store.state(run_id) != "pending":
+    store, entered = places.store(), 0
+    for record in published_runs(places.RESULTS):
+        job = plan.jobs.get(record["run_id"])
+        if job is None or record["numerics"] != NUMERICS or store.state(record["run_id"]) != "pending":
             continue
-        record, here = found[run_id], provenance(job["device"])
-        if record["numerics"] == NUMERICS and all(record["provenance"][key] == here[key] for key in LIKENESS):
+        here = provenance(job["device"])
+        if all(record["provenance"][key] == here[key] for key in LIKENESS):
             entered += store.adopt(record, run_config(job["config"]), job["manifest"])
     return entered

@@ -197,8 +197,9 @@ class _Run:
         return values, dict(zip(stats, rest, strict=True)), None
 
     def evaluate(self) -> dict[str, Any]:
+        """Rows vary in length, so uncompiled."""
         autocast = self.autocast()
-        return evaluate(self.forward, self.validation, self.shards, device=self.device, autocast=autocast)
+        return evaluate(self.model, self.validation, self.shards, device=self.device, autocast=autocast)
 
     def lengths(self) -> dict[str, float | None]:
         """Lengths vary, so uncompiled."""

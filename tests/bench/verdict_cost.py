@@ -19,7 +19,7 @@ from lab import search as rates
 from lab.claims import verdict
 from lab.evidence import run_ids
 from lab.progress import preparing, shown
-from lab.runs import RunStore, dumps, write_atomic
+from lab.runs import RESULT_STATES, RunStore, dumps, write_atomic
 from lab.sweep import execute
 
 LOOKS = [4, 8]
@@ -89,6 +89,8 @@ def way(
 ) -> dict[str, Any]:
     """Runs, FLOPs and core-minutes of one way to a verdict, and the verdict; to_the_end: as if no run had ended early."""
     records = [store.record(name) for name in names]
+    if failed := [run["run_id"] for run in records if run["state"] not in RESULT_STATES]:
+        raise SystemExit(f"no result: {', '.join(failed)}; lab sweep --retry runs them again")
     flop = seconds = 0.0
     for run in records:
         config, summary = run["config"], run["summary"]
