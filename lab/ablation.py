@@ -96,6 +96,8 @@ class Ablation:
     """One file of `ablations/`. `looks` are the numbers of seeds at which claims are judged; none: once, at `seeds`.
 
     search: how --search looks for learning rates, None for the standard one; where a file has it, its claims rest on a search.
+    side_by_side: pairs whose loss and gradient norm one figure lays over each other, a row a pair; a family stands for its
+    best arm.
     core_minutes: what the whole of it takes at most at nano on one core of a CPU, all looks and extensions of the grid.
     """
 
@@ -113,6 +115,7 @@ class Ablation:
     claims: list[dict[str, Any]]
     looks: list[int] = field(metadata={"neutral": []})
     search: Search = field(metadata={"neutral": None})
+    side_by_side: list[list[str]] = field(metadata={"neutral": []})
     core_minutes: float | None = field(metadata={"neutral": None})
 
 
@@ -143,6 +146,7 @@ def load(name: str) -> Ablation:
     found = claim_schema.problems(ablation.claims, arms=list(arms), families=families)
     found += claim_schema.look_problems(ablation.looks, seeds=ablation.seeds)
     found += ablation.search.problems(judging=ablation.seeds) if ablation.search else []
+    found += _pair_problems(ablation)
     for key, value, known in (
         ("match.hold", ablation.match.hold, HOLDS),
         ("match.solve", ablation.match.solve, SOLVES),
@@ -161,6 +165,22 @@ def load(name: str) -> Ablation:
     if found:
         raise ConfigError([f"{path.relative_to(ROOT)}: {problem}" for problem in found])
     return ablation  # type: ignore[no-any-return]
+
+
+def _pair_problems(ablation: Ablation) -> list[str]:
+    """Everything wrong with the pairs that are drawn side by side; optional arms may be absent, so none is named."""
+    known = {*ablation.arms, *(arm["family"] for arm in ablation.arms.values())}
+    found = []
+    for number, pair in enumerate(ablation.side_by_side):
+        where = f"side_by_side[{number}]"
+        if len(set(pair)) != 2 or len(pair) != 2:
+            found.append(f"{where} = {pair}: must be two different arms or families. Write [NAME, NAME].")
+        found += [
+            f"{where} = {name}: is no arm or family of the default arms.{closest(name, sorted(known))}"
+            for name in pair
+            if name not in known
+        ]
+    return found
 
 
 def chosen_arms(ablation: Ablation, extra: Sequence[str]) -> dict[str, Arm]:

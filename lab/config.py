@@ -184,7 +184,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Monitor:
-    """When diagnostics are taken, what counts as a spike (see lab/train/stability.py) and when a run has diverged."""
+    """When diagnostics are taken, what counts as a spike (lab/spikes.py) and when a run has diverged."""
 
     diagnostics_every: int
     spike_window: int

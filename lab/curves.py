@@ -3,19 +3,28 @@
 import math
 from typing import Any
 
+from lab.spikes import by_chance, first_mover
+
 RECORD_POINTS, RECORD_EVALUATIONS, RECORD_SPIKES = 60, 20, 20
 EXCESS = "val/excess/"
 PEAKS = ("attention/logit_max", "residual/rms")
 
 
-def curves(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest RECORD_SPIKES of them."""
+def curves(lines: list[dict[str, Any]], monitor: dict[str, Any]) -> dict[str, Any]:
+    """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest RECORD_SPIKES of them.
+
+    monitor: that of the run's configuration. Where it diagnoses every step, `first_movers` has what moved first before each
+    of the spikes, and spikes cost points.
+    """
     kind: dict[str, list[dict[str, Any]]] = {"step": [], "evaluation": [], "spike": []}
     for line in lines:
         kind.setdefault(line["kind"], []).append(line)
     spikes = sorted(kind["spike"], key=lambda s: -s["score"])[:RECORD_SPIKES]
+    spikes.sort(key=lambda s: s["step"])
     kept = {s["step"] for s in spikes}
-    train = _thinned(kind["step"], RECORD_POINTS) + [s for s in kind["step"] if s["step"] in kept]
+    attributed = monitor["diagnostics_every"] == 1
+    points = RECORD_POINTS - (2 * len(kept) if attributed else 0)
+    train = _thinned(kind["step"], points) + [s for s in kind["step"] if s["step"] in kept]
     unique = {
         s["step"]: [s["step"], s["tokens"], _short(s["train/loss"]), _short(s["grad/norm"])] for s in train
     }
@@ -27,10 +36,22 @@ def curves(lines: list[dict[str, Any]]) -> dict[str, Any]:
             for e in _thinned(kind["evaluation"], RECORD_EVALUATIONS)
         ],
         "excess": _excess(kind["evaluation"]),
-        "spikes": [
-            [s["step"], s["signal"], _short(s["value"]), _short(s["score"])]
-            for s in sorted(spikes, key=lambda s: s["step"])
-        ],
+        "spikes": [[s["step"], s["signal"], _short(s["value"]), _short(s["score"])] for s in spikes],
+        **({"first_movers": _first_movers(kind, [s["step"] for s in spikes], monitor)} if attributed else {}),
+    }
+
+
+def _first_movers(
+    kind: dict[str, list[dict[str, Any]]], kept: list[int], monitor: dict[str, Any]
+) -> dict[str, Any]:
+    """`of`: for each kept spike [steps before it, statistic], or null; the rest as lab.spikes.by_chance counts it."""
+    diagnosed = kind.get("diagnostics", [])
+    names = {key for line in diagnosed for key in line} - {"kind", "step", "tokens"}
+    series = {name: [line.get(name) for line in diagnosed] for name in sorted(names)}
+    rule = {"window": monitor["spike_window"], "threshold": monitor["spike_threshold"]}
+    return {
+        "of": [first_mover(series, step, **rule) for step in kept],
+        **by_chance(series, (s["step"] for s in kind["spike"]), steps=len(diagnosed), **rule),
     }
 
 

@@ -113,6 +113,7 @@ def make(
         "reference_lines": _reference_lines(baseline),
         **({"looks": ablation.looks} if ablation.looks else {}),
         **({"noise": measured} if (measured := noise.load(results, _setting(baseline, overrides, None))) else {}),
+        **({"side_by_side": ablation.side_by_side} if ablation.side_by_side else {}),
     }  # fmt: skip
     folder = results / "sweeps" / name / setting
     return Plan(record, folder, jobs, first.engine, first.tracker, tuple(planned), ablation.search)

@@ -173,7 +173,7 @@ class RunStore:
         if not path.exists():
             return 0
         with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - 4096))
+            file.seek(max(0, path.stat().st_size - 65536))
             return max((line["tokens"] for line in _whole_lines(file.read())), default=0)
 
     def open_metrics(self, run_id: str, *, after: int) -> "MetricsLog":
@@ -307,7 +307,7 @@ class RunStore:
             "state": state,
             "config": config,
             "summary": summary,
-            "curves": curves(lines),
+            "curves": curves(lines, config["monitor"]),
             **{key: manifest[key] for key in ("numerics", "counts", "provenance")},
             **{key: manifest[key] for key in ("parent",) if key in manifest},
         }

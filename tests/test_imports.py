@@ -10,7 +10,7 @@ import pytest
 
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
-    "config", "rules", "compose", "data", "model", "budget", "provenance", "curves", "runs", "branch", "train", "trained", "texts", "export",
+    "config", "rules", "compose", "data", "model", "budget", "provenance", "spikes", "curves", "runs", "branch", "train", "trained", "texts", "export",
     "ablation", "matching", "exact", "plan", "parcel", "sweep", "staged", "space", "tune", "trials", "progress", "worker", "listing",
     "arguments", "places", "commands", "cli",
 )  # fmt: skip

@@ -105,6 +105,15 @@ GOOD = (ABLATIONS / "norm.yaml").read_text()
         (("claims: []", "claims: [{id: a}]"), "must be given"),
         (("label: LayerNorm", 'label: "{y}"'), 'label = {y}: only "{x}" may stand in braces'),
         (
+            ("seeds: 3", "seeds: 3\nside_by_side: [[none, rmsnormm]]"),
+            'side_by_side[0] = rmsnormm: is no arm or family of the default arms. Did you mean "rmsnorm"?',
+        ),
+        (("seeds: 3", "seeds: 3\nside_by_side: [[none, none]]"), "must be two different arms or families"),
+        (
+            ("seeds: 3", "seeds: 3\nside_by_side: [none, norm]"),
+            "side_by_side = ['none', 'norm']: needs a list.",
+        ),
+        (
             ("none: {family: norm, label: none, overrides: [norm=none]}", "none: 3"),
             "arm none = 3: needs a group of keys",
         ),

@@ -122,7 +122,11 @@ def _compiled_flex() -> Callable[..., Any]:
 
 def logit_max(q: Tensor, k: Tensor, sees: Sees | None) -> Tensor:
     """The largest |q.k| / sqrt(head_dim) that a token meets in what it reads, before soft-cap and bias. A scalar."""
-    return scaled_scores(q, for_each_head(k, q)).masked_fill(hidden(q, sees), 0.0).abs().amax()
+    # In place: a copy of [B, num_heads, T, T] would cost more than all else here.
+    scores = scaled_scores(q, for_each_head(k, q))
+    scores = scores.tril_() if sees is None else scores.masked_fill_(hidden(q, sees), 0.0)
+    least, most = torch.aminmax(scores)
+    return torch.maximum(most, -least)
 
 
 def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
