@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 
 SWEEP_ARGS = $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SEARCH),--search) $(ARGS)
 
-.PHONY: help setup test lint status claims verify-exact bench gpu-check clean $(SWEEPS)
+.PHONY: help setup test lint status noise claims verify-exact bench gpu-check clean $(SWEEPS)
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 24
@@ -39,6 +39,9 @@ $(SWEEPS): sweep-%: $(VENV)/installed
 
 status: $(VENV)/installed  ## list every run and its state
 	@$(BIN)/lab status
+
+noise: $(VENV)/installed  ## measure how much the baseline varies by its seed alone: SIZE, DATA
+	@$(BIN)/lab noise $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(ARGS)
 
 verify-exact: $(VENV)/installed  ## compute every exact claim of the lecture
 	@$(BIN)/lab verify-exact

@@ -50,6 +50,10 @@ def sweep(parser: argparse.ArgumentParser) -> None:
         "--search", action="store_true",
         help="first search the learning rate of each arm, on seeds of its own; then train at each arm's best and at one rate",
     )  # fmt: skip
+    parser.add_argument(
+        "--published", action="store_true",
+        help="take runs from the lines published in results/, of this torch and kind of device, instead of training them again",
+    )  # fmt: skip
     _retry(parser)
     listed(parser)
 
@@ -180,6 +184,17 @@ def claims(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget", type=float, default=60.0, metavar="MINUTES", help="core-minutes for --run (60)"
     )
+    listed(parser)
+
+
+def noise(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="size, data and its paths, engine and tracker; the baseline stays as it is",
+    )
+    _retry(parser)
     listed(parser)
 
 

@@ -77,6 +77,10 @@ def _which(start: str, found: list[str], store: RunStore) -> str:
 
 def _not_kept(name: str, step: int, kept: list[int], store: RunStore) -> str:
     if not kept:
+        if store.adopted(name):
+            return (
+                f"run {name} was taken from published lines. Remove {store.folder(name)} and train it here."
+            )
         return f"run {name} has no checkpoint. Train it first."
     return (
         f"run {name} has no checkpoint of step {step}. Kept: {_listed(kept)}. For others remove {store.folder(name)} and "

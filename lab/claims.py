@@ -125,9 +125,10 @@ def _detectable(
     still_open = [statement for statement, answer in listed if answer == "open"]
     asked = still_open or judgement.hearing.could_find
     sizes = [s.decisive.detectable(level, n=seeds) for s in asked if s.decisive is not None]
-    if not sizes and (sd := noise.paired_sd(evidence.noise, evidence.metric)) is not None:
-        sizes = [stats.detectable_effect(sd=sd, n=seeds, alpha=level)]
     words = [s.could_find for s in asked if s.could_find]
+    if not sizes and seeds > 1 and (sd := noise.paired_sd(evidence.noise, evidence.metric)) is not None:
+        sizes = [stats.detectable_effect(sd=sd, n=seeds, alpha=level)]
+        words.append("by the noise measured beforehand; other arms may vary more than a near twin")
     if not sizes:
         one = "no difference of any size: one seed has no interval"
         return None, "; ".join(words) or (one if seeds == 1 else "not known before its runs have ended")

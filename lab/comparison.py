@@ -66,7 +66,7 @@ class Comparison:
     def text(self) -> str:
         if not self.ranked:
             return (
-                f"{self.label}: both diverged for the same seed"
+                f"{self.label}: both sides diverged for the same seed"
                 if self.sample
                 else f"{self.label}: no shared seed"
             )
@@ -99,12 +99,13 @@ def compare(a: Arm, b: Arm, metric: Metric) -> Comparison:
 
 def interaction(a: Arm, b: Arm, c: Arm, d: Arm, metric: Metric) -> Comparison:
     """By how much more `a` is worse than `b` than `c` is than `d`: a difference of differences."""
-    first, second = compare(a, b, metric), compare(c, d, metric)
-    label = f"({first.label}) against ({second.label})"
-    ranked = bool(first.sample and second.sample) and not (a.diverged | d.diverged) & (
-        b.diverged | c.diverged
+    label = f"({a.label} against {b.label}) against ({c.label} against {d.label})"
+    one, two, three, four = (arm.scores for arm in (a, b, c, d))
+    sample = tuple(
+        metric.worse_by(one[seed], two[seed]) - metric.worse_by(three[seed], four[seed])
+        for seed in sorted(one.keys() & two.keys() & three.keys() & four.keys())
     )
-    sample = tuple(x - y for x, y in zip(first.sample, second.sample, strict=True)) if ranked else ()
+    ranked = bool(sample) and not (a.diverged | d.diverged) & (b.diverged | c.diverged)
     diverged = tuple(arm for arm in (a, b, c, d) if arm.diverged)
     names = f"{a.name} - {b.name}", f"{c.name} - {d.name}"
     return Comparison(*names, label, metric, sample, diverged, ranked)

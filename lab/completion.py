@@ -18,7 +18,7 @@ def candidates(command: str, word: str, *, commands: list[str], ablations: list[
         return [name for name in commands if name.startswith(word)]
     if command in ("report", "publish"):
         return [name for name in ablations if name.startswith(word)]
-    if command not in ("train", "sweep", "plan", "baselines"):
+    if command not in ("train", "sweep", "plan", "baselines", "noise"):
         return []
     from lab.compose import groups, leaves
 

@@ -77,8 +77,11 @@ class Init:
 
 @dataclass(frozen=True)
 class Regularization:
+    """label_smoothing: the share of each target that is spread evenly over the vocabulary, in training alone."""
+
     dropout: float
     weight_decay: float
+    label_smoothing: float = neutral(0.0)
 
 
 @dataclass(frozen=True)

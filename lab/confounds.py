@@ -24,7 +24,7 @@ def confounds(plan: dict[str, Any], evidence: Evidence) -> list[str]:
         *_learning_rate(plan, evidence),
         *_tokens(evidence),
         *_seeds(plan),
-        *_noise(plan),
+        *_noise(plan, evidence),
         *_machines(evidence),
         *_ended_badly(evidence),
         *_warned(evidence),
@@ -160,21 +160,45 @@ def _seeds(plan: dict[str, Any]) -> list[str]:
     return found
 
 
-def _noise(plan: dict[str, Any]) -> list[str]:
-    """Margins below what the measured noise lets these seeds tell."""
+def _noise(plan: dict[str, Any], evidence: Evidence) -> list[str]:
+    """Whose noise was measured, and margins below what it lets these seeds tell."""
+    if "noise" not in plan:
+        return []
+    measured = evidence.noise
+    if measured is None:
+        there = plan["noise"]["alike"]
+        differs = ", ".join(
+            f"{key} {there[key]}, not {value}"
+            for key, value in evidence.alike.items()
+            if value not in (there[key], None)
+        )
+        return [f"The noise measured beforehand is left out, because its runs are unlike these: {differs}."]
     found = []
+    if not _baselines(plan) & set(measured["runs"]["baseline"].values()):
+        found.append(
+            "The noise was measured on the default baseline of this size and text, whose runs are others than those of the baseline arm here."
+        )
     for claim in plan["claims"] if len(plan["seeds"]) > 1 else ():
         metric = named(claim["metric"])
-        least = noise.smallest_margin(plan.get("noise"), metric, seeds=len(plan["seeds"]))
-        margins = [
-            p["margin"] for _, p in parts(claim["predicate"]) if isinstance(p.get("margin"), int | float)
-        ]
+        least = noise.smallest_margin(measured, metric, seeds=len(plan["seeds"]))
+        given = [noise.in_numbers(p.get("margin"), measured, metric) for _, p in parts(claim["predicate"])]
+        margins = [margin for margin in given if margin is not None]
         if least is not None and margins and min(margins) < least:
             found.append(
                 f"{claim['id']}: its margin of {metric.amount(min(margins))} is below {metric.amount(least)}, two standard errors of a "
                 f"paired difference over {len(plan['seeds'])} seeds as measured beforehand: these seeds can hardly tell."
             )
     return found
+
+
+def _baselines(plan: dict[str, Any]) -> set[str]:
+    """The runs of the baseline arm at its configured learning rate."""
+    return {
+        run_id
+        for arm in plan["arms"]
+        if arm["baseline"]
+        for run_id in arm.get("runs_same_lr", arm["runs"]).values()
+    }
 
 
 def _machines(evidence: Evidence) -> list[str]:

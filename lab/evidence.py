@@ -74,8 +74,8 @@ class Evidence:
     """The arms of a plan by one metric, what their paired runs have in common, and the runs left out.
 
     `seeds` are those of the values, in the order they join; `lines` maps the labels of the plan's reference lines to bits
-    per byte; `excluded` has {run_id, arm, seed, reason}; `search` is that of lab/lr_range.py; `noise` that of lab/noise.py;
-    `exact` maps claims to their lines of results/exact.jsonl.
+    per byte; `excluded` has {run_id, arm, seed, reason}; `search` is that of lab/lr_range.py; `noise` that of lab/noise.py,
+    None where it was measured on runs unlike these; `exact` maps claims to their lines of results/exact.jsonl.
     """
 
     arms: tuple[Arm, ...]
@@ -166,7 +166,7 @@ def gather(
     found = Evidence(
         tuple(arms), named(metric), tuple(plan["seeds"]),
         lines={line["label"]: line["bpb"] for line in plan["reference_lines"]},
-        alike=alike, excluded=tuple(excluded), search=plan.get("search"), noise=plan.get("noise"),
+        alike=alike, excluded=tuple(excluded), search=plan.get("search"), noise=_fitting(plan.get("noise"), alike),
         exact={claim: [line for line in exact if line["claim"] == claim] for claim in sorted({line["claim"] for line in exact})},
     )  # fmt: skip
     return _searched(found) if metric.startswith(SEARCHED) else found
@@ -254,6 +254,11 @@ def likeness(record: dict[str, Any]) -> dict[str, Any]:
 def fits(kind: dict[str, Any], group: dict[str, Any]) -> bool:
     """Whether all that is known of a run agrees with a group's likeness."""
     return all(kind[key] in (group[key], None) for key in group)
+
+
+def _fitting(noise: dict[str, Any] | None, alike: dict[str, Any]) -> dict[str, Any] | None:
+    """The noise of the plan, unless its runs are known to be unlike those that are paired."""
+    return noise if noise and (not alike or fits(alike, noise["alike"])) else None
 
 
 def relative_differences(a: Arm, b: Arm) -> list[float]:

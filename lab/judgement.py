@@ -164,11 +164,7 @@ def _with_margin(parameters: dict[str, Any], evidence: Evidence) -> dict[str, An
 
 def margin_of(parameters: dict[str, Any], evidence: Evidence) -> float | None:
     """The margin of a predicate in the unit of the metric; None where it has none or it is not known."""
-    margin = parameters.get("margin")
-    if not isinstance(margin, dict):
-        return margin
-    sd = noise.seed_sd(evidence.noise, evidence.metric)
-    return None if sd is None else float(margin["seed_sds"] * sd)
+    return noise.in_numbers(parameters.get("margin"), evidence.noise, evidence.metric)
 
 
 def _seedless(claim: dict[str, Any]) -> bool:

@@ -26,6 +26,7 @@ CHANCE = 0.5
 GAP_SHARE = 0.1
 SCORES = ("events", "score_k4", "score_k7", "p999_over_median")
 SIGNALS = ("grad/norm", "train/loss")
+LOSSES = ("val/bpb", "val/loss", "val/excess_bpb", "train/loss")
 SEARCHED = "lr/"  # metrics of the learning-rate search, a value for each of its seeds
 
 
@@ -50,6 +51,12 @@ class Metric:
     def shown(self, worse: Estimate) -> Estimate:
         """An estimate of "worse by" as the difference a reader sees: in percent where relative, up where the value is."""
         return worse.times((100 if self.relative else 1) * (-1 if self.higher_is_better else 1))
+
+    def beats(self, better: str, worse: str) -> str:
+        """That one arm's metric is on the better side of another's: "better" for losses alone, other metrics are only high or low."""
+        if self.name in LOSSES or self.name.startswith("val/bpb/"):
+            return f"{better} is better than {worse}"
+        return f"{self.name} of {better} is {'higher' if self.higher_is_better else 'lower'} than that of {worse}"
 
     def text(self, worse: Estimate) -> str:
         shown = self.shown(worse)

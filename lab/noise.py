@@ -1,13 +1,14 @@
 """How much do equal runs differ by their seed alone, before any arm is compared?
 
-Measured first, with 8 seeds of the baseline per size and data. The *seed sd* is the spread of the baseline itself: what
-an unpaired comparison has to beat by sqrt(2). The *paired sd* is the spread, over seeds, of an arm less the baseline of
+`lab noise` measures it with 8 seeds of the baseline per size and data. The *seed sd* is the spread of the baseline itself:
+what an unpaired comparison has to beat by sqrt(2). The *paired sd* is the spread, over seeds, of an arm less the baseline of
 the same seed. One arm can't show it, so it is pooled over whatever other arms ran with these seeds; best is an arm that
-changes nothing that matters, such as optimizer.eps=1.1e-8: then it is what pairing leaves of the noise.
+changes nothing that matters, the near twin: then it is what pairing leaves of the noise.
 
-    results/noise/<size>-<data>-<device>.json
+    results/noise/<setting>.json    {"format", "seeds", "alike", "runs": {"baseline": {seed: run}, ARM: ...}, "metrics": {NAME: ...}}
 
-A plan may hold the content of that file under "noise"; margins may refer to it as {seed_sds: 2}.
+Each metric has its value of every run, so that the rest can be computed again. A plan holds the content of the file of its
+setting under "noise"; margins may refer to it as {seed_sds: 2}.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from typing import Any
 
 from lab.evidence import likeness
 from lab.metric import Metric, named, value_of
-from lab.runs import dumps, write_atomic
+from lab.runs import dumps, read_record, write_atomic
 
 SEEDS = 8
 ENOUGH = 5  # seeds a margin may refer to
-METRICS = ("val/bpb", "val/excess_bpb", "spikes/grad/norm/score_k4")
+TWIN = "optimizer.eps=1.1e-8"  # 1e-8 in the baseline: another path through rounding, and no other change
+METRICS = (
+    "val/bpb", "val/excess_bpb", "val/entropy", "train/loss", "gap", "peak/attention/logit_max", "spikes/grad/norm/score_k4",
+)  # fmt: skip
 SDS_PER_MARGIN = 2
+SEEDS_TOLD = (4, 8)  # for which `lab noise` prints the smallest margin
 
 
 def summarise(
@@ -48,14 +53,18 @@ def summarise(
     }
     if len(kinds) > 1:
         raise ValueError(
-            "the runs are not alike: they differ in mathematics, device, precision, torch, data or scored text"
+            "the runs are not alike: they differ in mathematics, device, precision, torch, data or scored text. "
+            "lab noise --retry trains those of another torch or kind of device again"
         )
     if len(first) < 2:
         raise ValueError(f"{len(first)} finished runs of the baseline: noise needs 2 seeds at least")
     return {
         "format": 1,
         "seeds": sorted(first),
-        "runs": {str(seed): first[seed]["run_id"] for seed in sorted(first)},
+        "runs": {
+            name: {str(seed): records[seed]["run_id"] for seed in sorted(records)}
+            for name, records in ({"baseline": first} | others).items()
+        },
         "alike": json.loads(kinds.pop()),
         "metrics": {name: found for name in metrics if (found := _measure(named(name), first, others))},
     }
@@ -79,8 +88,16 @@ def smallest_margin(noise: dict[str, Any] | None, metric: Metric, *, seeds: int)
     return None if sd is None else SDS_PER_MARGIN * sd / math.sqrt(seeds)
 
 
+def in_numbers(margin: Any, noise: dict[str, Any] | None, metric: Metric) -> float | None:
+    """A margin of a claim in the unit of the metric's differences; None where it refers to noise that is not known."""
+    if not isinstance(margin, dict):
+        return None if margin is None else float(margin)
+    sd = seed_sd(noise, metric)
+    return None if sd is None else float(margin["seed_sds"] * sd)
+
+
 def path(results: Path, setting: str) -> Path:
-    """The file of a setting, <size>-<data>-<device>."""
+    """The file of a setting, <size>-<data>-<device>, with a digest where the text is the user's (lab/plan.py)."""
     return results / "noise" / f"{setting}.json"
 
 
@@ -93,9 +110,44 @@ def store(results: Path, setting: str, summary: dict[str, Any]) -> Path:
 
 
 def load(results: Path, setting: str) -> dict[str, Any] | None:
-    """The summary of a setting; None where its noise has not been measured."""
+    """The summary of a setting; None where its noise has not been measured. Raises ConfigError for a damaged file."""
     file = path(results, setting)
-    return json.loads(file.read_text()) if file.exists() else None
+    return read_record(file, fix="Remove it and run lab noise again.") if file.exists() else None
+
+
+def rows(noise: dict[str, Any]) -> list[dict[str, Any]]:
+    """A record for each metric: mean, seed sd, paired sd and, for each of `SEEDS_TOLD`, the smallest margin they tell.
+
+    All but n and the mean have the unit in which arms differ: fractions where `relative`.
+    """
+    return [
+        {
+            "id": name, "state": "measured", "relative": named(name).relative, "unit": named(name).unit,
+            **{key: found[key] for key in ("n", "mean", "seed_sd", "seed_sd_low", "seed_sd_high", "paired_sd")},
+            "smallest_margin": {str(n): smallest_margin(noise, named(name), seeds=n) for n in SEEDS_TOLD},
+        }
+        for name, found in noise["metrics"].items()
+    ]  # fmt: skip
+
+
+def sentence(noise: dict[str, Any], metric: Metric, *, seeds: int) -> str | None:
+    """What was measured of a metric, for a comparison of so many seeds; None where it was not measured."""
+    found = noise["metrics"].get(metric.name)
+    if found is None:
+        return None
+    text = (
+        f"{metric.name} of the baseline varies from seed to seed by {metric.amount(found['seed_sd'])} (seed sd of {found['n']} "
+        f"seeds, 95 % interval {metric.amount(found['seed_sd_low'])} to {metric.amount(found['seed_sd_high'])})"
+    )
+    least = smallest_margin(noise, metric, seeds=seeds)
+    if least is None:
+        return f"{text}."
+    text += f", its difference to a near twin of the same seed by {metric.amount(found['paired_sd'])} (paired sd, the least that a real arm has)"
+    return (
+        f"{text}; {seeds} seeds can hardly tell a margin below {metric.amount(least)}."
+        if seeds > 1
+        else f"{text}."
+    )
 
 
 def _finished(records: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:
@@ -116,6 +168,7 @@ def _measure(
     values = _values(metric, baseline)
     if len(values) < len(baseline):
         return None
+    listed = {"baseline": values}
     n, mean = len(values), math.fsum(values.values()) / len(values)
     unit = mean if metric.relative else 1.0
     if unit == 0:
@@ -123,7 +176,7 @@ def _measure(
     sd = _sd(list(values.values())) / unit
     pairs = {}
     for name, records in others.items():
-        rival = _values(metric, records)
+        listed[name] = rival = _values(metric, records)
         sample = [metric.worse_by(rival[seed], values[seed]) for seed in sorted(values.keys() & rival.keys())]
         if len(sample) > 1:
             pairs[name] = {"n": len(sample), "sd": _sd(sample)}
@@ -138,6 +191,7 @@ def _measure(
         "unpaired_difference_sd": math.sqrt(2) * sd,
         "paired_sd": math.sqrt(pooled / degrees) if degrees else None,
         "pairs": pairs,
+        "values": {name: {str(seed): of[seed] for seed in sorted(of)} for name, of in listed.items()},
     }
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import branch
+from lab import branch, noise
 from lab.ablation import (
     OF_TEXT,
     X_VALUES,
@@ -25,9 +25,11 @@ from lab.ablation import (
     compose_arms,
     load,
 )  # fmt: skip
-from lab.compose import Override, compose, has_gpu
+from lab.compose import SECRET, Override, compose, has_gpu
 from lab.config import Config, ConfigError, RunConfig
 from lab.runs import RunStore, run_id
+
+PATHS = ("data.path", "data.validation_path")
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ def make(
         "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_branches(planned), *_repeats(planned), *baseline.corpus.notes],
         "reference_lines": _reference_lines(baseline),
         **({"looks": ablation.looks} if ablation.looks else {}),
+        **({"noise": measured} if (measured := noise.load(results, _setting(baseline, overrides, None))) else {}),
         **({"side_by_side": ablation.side_by_side} if ablation.side_by_side else {}),
     }  # fmt: skip
     folder = results / "sweeps" / name / setting
@@ -118,16 +121,20 @@ def make(
 
 def _setting(baseline: PlannedArm, overrides: Sequence[str], hold: str | None) -> str:
     """<size>-<data>-<device>, with a digest of whatever else was asked that changes a result."""
-    silent = [t for t in overrides if t.partition("=")[0].partition(".")[0] in ("tracker", "engine")]
-    told = [t for t in overrides if t.partition("=")[0] in ("size", "data")]
-    paths = [t for t in overrides if t.partition("=")[0] in ("data.path", "data.validation_path")]
+    asked = sorted({text for text in overrides if _is_unusual(text)})
+    paths = [text for text in overrides if text.partition("=")[0] in PATHS]
     config = baseline.config
     setting = f"{config.size.name}-{config.data.name}-{device_kind(config)}"
-    asked = sorted({*overrides} - {*silent, *told, *paths})
     if not asked and not paths and hold is None:
         return setting
     content = baseline.corpus.fingerprint if paths else ""
     return f"{setting}-{hashlib.sha256(json.dumps([asked, content, hold]).encode()).hexdigest()[:6]}"
+
+
+def _is_unusual(override: str) -> bool:
+    """Whether it may change a result and is neither the size nor the text."""
+    key = override.partition("=")[0]
+    return key not in ("size", "data", *PATHS) and key.partition(".")[0] not in ("tracker", "engine")
 
 
 def _distinct(planned: Sequence[PlannedArm], baseline: str) -> tuple[list[PlannedArm], list[str]]:
@@ -348,3 +355,45 @@ def make_single(
     sizes = "/".join(dict.fromkeys(f"{c.size.name}-{c.data.name}-{device_kind(c)}" for c in configs))
     record = {"ablation": "train", "setting": sizes, "device_kind": device_kind(configs[0])}
     return Plan(record, results / "sweeps" / "train", jobs, configs[0].engine, configs[0].tracker)
+
+
+def make_noise(
+    overrides: Sequence[str], *, results: Path, cache: Path, progress: Callable[[str, float], None] | None = None
+) -> Plan:  # fmt: skip
+    """The plan of `lab noise`: the baseline of a setting and its near twin, each with `noise.SEEDS` seeds.
+
+    Raises ConfigError with every problem before anything is prepared, one for each override that changes the baseline.
+    """
+    problems = [
+        f"{text} (command line): lab noise measures the baseline of a size and a text as it is, for all sweeps of them. "
+        "Leave it out; size, data, data.path, data.validation_path, engine.* and tracker.* may be given."
+        for text in overrides
+        if _is_unusual(text) and not SECRET.search(text)
+    ]
+    arms = {name: Arm("", name, of) for name, of in (("baseline", []), ("twin", [noise.TWIN]))}
+    configs = {}
+    for name, arm in arms.items():
+        try:
+            configs[name] = compose([Override(text) for text in [*overrides, *arm.overrides]])
+        except ConfigError as error:
+            problems += [p for p in error.problems if p not in problems]
+    if problems:
+        raise ConfigError(problems)
+    planned = _resolve(
+        arms, configs, baseline="baseline", how=Match("none", "none", 0.0), cache=cache, store=RunStore(results / "runs"),
+        source="command line", progress=progress,
+    )  # fmt: skip
+    first, seeds = planned[0].config, range(noise.SEEDS)
+    jobs: dict[str, dict[str, Any]] = {}
+    entries = []
+    for item in planned:
+        tags = [first.size.name, first.data.name]
+        of_arm = [job_of(item, seed=seed, results=results, group="noise", tags=tags) for seed in seeds]
+        jobs |= {job["run_id"]: job for job in of_arm}
+        runs = {str(seed): job["run_id"] for seed, job in zip(seeds, of_arm, strict=True)}
+        entries.append({"name": item.name, "overrides": item.arm.overrides, "runs": runs})
+    setting = _setting(planned[0], overrides, None)
+    record = {
+        "ablation": "noise", "setting": setting, "device_kind": device_kind(first), "seeds": list(seeds), "arms": entries,
+    }  # fmt: skip
+    return Plan(record, results / "sweeps" / "noise" / setting, jobs, first.engine, first.tracker)

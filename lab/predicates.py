@@ -123,7 +123,7 @@ def superior(evidence: Evidence, *, better: Any, worse: Any, margin: float) -> l
     """
     a, b = _side(evidence, worse), _side(evidence, better)
     comparison = compare(a, b, evidence.metric)
-    return [_contrast(f"{b.label} is better than {a.label}", comparison, margin)]
+    return [_contrast(evidence.metric.beats(b.label, a.label), comparison, margin)]
 
 
 def did(

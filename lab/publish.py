@@ -1,4 +1,7 @@
-"""`lab publish`: the only writer of tracked files, results/<ablation>/<setting>/, from which any clone rebuilds a report."""
+"""`lab publish`: the only writer of results/<ablation>/<setting>/, from which any clone rebuilds a report.
+
+`lab sweep --published` takes the runs in them for its own.
+"""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +11,7 @@ from typing import Any
 from lab.config import ConfigError
 from lab.evidence import run_ids
 from lab.report import write
-from lab.runs import END_STATES, RunStore, dumps, write_atomic
+from lab.runs import END_STATES, RESULT_STATES, RunStore, dumps, write_atomic
 
 MAX_LINE_BYTES = 8192
 
@@ -48,6 +51,20 @@ def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
     write_atomic(folder / "plan.json", dumps(plan, indent=1))
     write(plan, [json.loads(line) for line in lines], folder)
     return folder
+
+
+def published_runs(results: Path) -> Iterator[dict[str, Any]]:
+    """The record of every published run that has a result. Raises ConfigError for a line that is no record."""
+    for path in sorted(results.glob("*/*/runs.jsonl")):
+        for number, line in enumerate(path.read_text().splitlines(), start=1):
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                raise ConfigError(
+                    f"{path}, line {number}: holds no JSON. Restore the file from the commit."
+                ) from error
+            if record["state"] in RESULT_STATES:
+                yield record
 
 
 def published(results: Path, name: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:

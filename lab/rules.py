@@ -69,6 +69,7 @@ RULES: tuple[Rule, ...] = (
     _among("vocab.tokenizer", "bytes", "bpe"),
     _rule("regularization.dropout", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
     _rule("regularization.weight_decay", lambda v: v >= 0, "must be 0 or more."),
+    _rule("regularization.label_smoothing", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
     _rule("stability.z_loss", lambda v: v >= 0, "must be 0 or more."),
     _positive("stability.attention_softcap"),
     _positive("stability.output_softcap"),

@@ -5,6 +5,7 @@
                           metrics.jsonl    one strict JSON object a line, each step once
                           summary.json     written once, when the run reaches an end state
                           error.txt        traceback of a failed run
+                          published.json   the record of a run that was not trained here but taken from published lines
                           checkpoint/      <step>.pt, its commit record <step>.json, <step>.keep where it stays for branches
                           lock             held (flock) by the process that trains the run
 
@@ -34,6 +35,7 @@ RESULT_STATES = ("finished", "diverged", "pruned")
 END_STATES = (*RESULT_STATES, "failed")
 LIKENESS = ("torch", "device_kind")  # provenance that all of a run's steps share
 KEPT_CHECKPOINTS = 2
+PUBLISHED = "published.json"
 REASON_CHARACTERS = 500
 
 
@@ -177,6 +179,7 @@ class RunStore:
     def open_metrics(self, run_id: str, *, after: int) -> "MetricsLog":
         """The log to append to, cut back to what was logged up to step `after`."""
         path = self.folder(run_id) / "metrics.jsonl"
+        (self.folder(run_id) / PUBLISHED).unlink(missing_ok=True)
         kept = [line for line in self.metrics(run_id) if line["step"] <= after]
         write_atomic(path, "".join(dumps(line) + "\n" for line in kept))
         return MetricsLog(path)
@@ -202,7 +205,7 @@ class RunStore:
         folder = self.folder(run_id)
         for path in (
             *folder.glob("checkpoint/*"),
-            *(folder / name for name in ("summary.json", "metrics.jsonl")),
+            *(folder / name for name in ("summary.json", "metrics.jsonl", PUBLISHED)),
         ):
             path.unlink(missing_ok=True)
 
@@ -268,8 +271,29 @@ class RunStore:
             if int(path.stem) not in kept:
                 path.unlink(missing_ok=True)
 
+    def adopt(self, record: dict[str, Any], config: RunConfig, manifest: dict[str, Any]) -> bool:
+        """Enter a published record as the result of a run not started here, which leaves it without log and checkpoint.
+
+        Returns whether it was entered: not where another process holds the run, or has ended it.
+        """
+        run_id = record["run_id"]
+        with self.lease(run_id) as held:
+            if not held or (self.folder(run_id) / "summary.json").exists():
+                return False
+            self.begin(run_id, config, {**manifest, "provenance": record["provenance"]})
+            write_atomic(self.folder(run_id) / PUBLISHED, dumps(record))
+            self.finish(run_id, record["summary"])
+        return True
+
+    def adopted(self, run_id: str) -> bool:
+        """Whether the run's result was taken from a published line."""
+        folder = self.folder(run_id)
+        return (folder / PUBLISHED).exists() and (folder / "summary.json").exists()
+
     def record(self, run_id: str) -> dict[str, Any]:
         """One run as reports and publishing read it: config, summary and thinned curves, at most 8 KB of JSON."""
+        if self.adopted(run_id):
+            return self.read(run_id, PUBLISHED)
         manifest, state = self.read(run_id, "manifest.json"), self.state(run_id)
         lines = self.metrics(run_id)
         summary = self.read(run_id, "summary.json") if state in END_STATES else None
@@ -302,7 +326,7 @@ class RunStore:
         """
         with self.lease(run_id) as held:
             here = self.folder(run_id)
-            if not held or (here / "metrics.jsonl").exists():
+            if not held or (here / "metrics.jsonl").exists() or self.adopted(run_id):
                 ended = (here / "summary.json").exists()
                 return self.state(run_id) if ended else "lost" if held else "running"
             there, staging = other.folder(run_id), RunStore(self.root / f".collecting-{run_id}")

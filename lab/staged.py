@@ -63,6 +63,21 @@ def foretold(plan: Plan) -> str:
     )
 
 
+def grid_jobs(
+    plan: Plan, values: Sequence[float], seeds: Sequence[int], results: Path
+) -> tuple[Jobs, dict[str, dict[str, dict[str, str]]]]:
+    """Every arm at every rate with every seed: jobs by run id, and {arm: {rate: {seed: run_id}}}."""
+    jobs: Jobs = {}
+    runs: dict[str, dict[str, dict[str, str]]] = {}
+    for item in plan.arms:
+        for rate in values:
+            for seed in seeds:
+                job = _job(item, rate, seed, plan, results)
+                jobs.setdefault(job["run_id"], job)
+                runs.setdefault(item.name, {}).setdefault(rates.written(rate), {})[str(seed)] = job["run_id"]
+    return jobs, runs
+
+
 def refuse_search(plan: Plan) -> None:
     """Raises ConfigError where a search of learning rates can't be made of this plan."""
     wanted, problems = plan.search or Search.standard(), []
@@ -88,7 +103,7 @@ def _searched(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path) -
     record = plan.record | {"setting": f"{plan.record['setting']}-lr"}
     plan = dataclasses.replace(plan, record=record, folder=plan.folder.with_name(record["setting"]))
     for extension in range(rates.MOST_EXTENSIONS + 1):
-        jobs, runs = _tuning_jobs(plan, values, wanted.seeds, results)
+        jobs, runs = grid_jobs(plan, values, wanted.seeds, results)
         tuning |= jobs
         trying = dataclasses.replace(plan, jobs=jobs, record=record | {"searching": runs})
         listed = ", ".join(map(rates.written, values))
@@ -171,20 +186,6 @@ def _common(plan: Plan) -> float:
     """The learning rate that the baseline is configured with."""
     name = next(arm["name"] for arm in plan.record["arms"] if arm["baseline"])
     return float(next(item for item in plan.arms if item.name == name).run.optimizer.lr)
-
-
-def _tuning_jobs(
-    plan: Plan, values: Sequence[float], seeds: Sequence[int], results: Path
-) -> tuple[Jobs, dict[str, dict[str, dict[str, str]]]]:
-    jobs: Jobs = {}
-    runs: dict[str, dict[str, dict[str, str]]] = {}
-    for item in plan.arms:
-        for rate in values:
-            for seed in seeds:
-                job = _job(item, rate, seed, plan, results)
-                jobs.setdefault(job["run_id"], job)
-                runs.setdefault(item.name, {}).setdefault(rates.written(rate), {})[str(seed)] = job["run_id"]
-    return jobs, runs
 
 
 def _seed_jobs(item: PlannedArm, rate: float, plan: Plan, results: Path) -> Jobs:

@@ -117,6 +117,8 @@ def _run_all(
                         continue
                     del running[run_id]
                     _settle(jobs[run_id], process.exitcode, deaths, waiting, store)
+            if stop_requested():  # as the last run ended: what comes after this sweep is not to begin
+                raise Stopped
         finally:
             _stop(running)
 

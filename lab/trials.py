@@ -48,6 +48,8 @@ class Trials:
             [(name, job)] = plan.jobs.items()
             jobs[name] = job | ({"until_step": step} if step < job["config"]["steps"] else {})
             of_trial[number] = name
+        for name in filter(self.store.adopted, jobs):
+            self.store.clear(name)  # it has no log, so no loss at an early step
         self.runs |= of_trial
         self.carry_out(Plan(plan.record, plan.folder, jobs, plan.engine, plan.tracker))
         return {number: self._loss(number, name, step) for number, name in of_trial.items()}

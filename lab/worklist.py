@@ -1,25 +1,33 @@
 """What is still to be run for the ledger, and in which order? The cheapest first, published lines counted as done.
 
 A piece of work is one command: `lab verify-exact`, `lab measure CLAIM` or `lab sweep NAME`. A sweep serves all the claims of
-its ablation and continues where it stopped; what it still lacks is estimated from the runs that have not ended here and
-the pace of the published ones. Running goes through the commands themselves.
+its ablation; what it still lacks is estimated from the runs that have not ended and the pace of the published ones. A sweep is stopped where the budget ends and goes on the next time; one that has
+ended is published, and the ledger is written at the end.
 """
 
 from __future__ import annotations
 
 import json
-import resource
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab import ledger
+from lab.config import ConfigError
 from lab.evidence import run_ids
 from lab.ledger import DECIDED, INCONCLUSIVE, ROOT, Row, flops, seconds_per_flop, tested
+from lab.publish import publish
+from lab.report import ledger as page
 from lab.runs import END_STATES, RunStore
 
+LEAST_MINUTES = 1.0  # a sweep is not begun for less
+STOPPED = 130  # exit status of a sweep that was interrupted and goes on with the same command
 VERIFY_MINUTES, MEASURE_MINUTES = 1.0, 1.0  # before either has run here
 
 
@@ -48,7 +56,8 @@ def open_work(rows: Sequence[Row], results: Path, *, root: Path = ROOT) -> list[
 
 def _sweeps(rows: Sequence[Row], results: Path, root: Path) -> list[Work]:
     """Sweeps of ablations with a claim that neither a published nor a local verdict answers."""
-    answered = {item["claim"] for row in rows for item in row["evidence"] if _answers(item["outcome"])}
+    evidence = [item for row in rows for item in row["evidence"]] + ledger.beyond_register(results, root=root)
+    answered = {item["claim"] for item in evidence if _answers(item["outcome"])}
     pace = seconds_per_flop(results)
     minutes_a_run = flops("nano", root) * pace / 60 if pace else 1.0
     by_ablation: dict[str, list[str]] = {}
@@ -56,7 +65,9 @@ def _sweeps(rows: Sequence[Row], results: Path, root: Path) -> list[Work]:
         by_ablation.setdefault(test["ablation"], []).append(claim)
     work = []
     for name, claims in by_ablation.items():
-        local, ended = _local(results, name, searched=tested(root)[claims[0]]["search"])
+        searched = tested(root)[claims[0]]["search"]
+        local, ended = _local(results, name, searched=searched)
+        ended = max(ended, _published(results, name, searched=searched))
         wanted = [claim for claim in claims if claim not in answered | local]
         if not wanted:
             continue
@@ -64,6 +75,7 @@ def _sweeps(rows: Sequence[Row], results: Path, root: Path) -> list[Work]:
         tests = [tested(root)[claim] for claim in wanted]
         command = ("sweep", name, *(part for arm in extra for part in ("--with", arm)))
         command += ("--search",) if tests[0]["search"] else ()
+        command += ("--published",)
         left = max(max(test["runs"] for test in tests) - ended, 1) * minutes_a_run
         if (stated := tests[0]["core_minutes"]) is not None:
             left = max(stated - ended * minutes_a_run, minutes_a_run)
@@ -95,28 +107,61 @@ def _local(results: Path, name: str, *, searched: bool) -> tuple[set[str], int]:
     return answered, ended
 
 
-def run(work: Sequence[Work], *, budget: float) -> int:
-    """Run what fits into `budget` core-minutes, cheapest first; the exit status of the first command that fails, else 0."""
-    left = budget
+def _published(results: Path, name: str, *, searched: bool) -> int:
+    """How many runs of an ablation at nano on stories are published."""
+    plans = [json.loads(path.read_text()) for path in (results / name).glob("nano-stories-*/plan.json")]
+    return max((len(run_ids(plan)) for plan in plans if bool(plan.get("search")) == searched), default=0)
+
+
+def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
+    """Run `budget` core-minutes of work, cheapest first; the exit status of the first command that fails, else 0."""
+    left, status = budget, 0
     for number, item in enumerate(work):
-        if item.minutes > left:
-            print(
-                f"stopped: {len(work) - number} left, the next needs about {item.minutes:.1f} of {max(left, 0):.1f} core-minutes"
-            )
-            return 0
+        sweep = item.command[0] == "sweep"
+        if left < (min(LEAST_MINUTES, item.minutes) if sweep else item.minutes):
+            print(f"stopped: {len(work) - number} left, the next needs about {item.minutes:.1f} core-minutes")
+            break
         print(
             f"lab {' '.join(item.command)}: about {item.minutes:.1f} of {left:.1f} core-minutes", flush=True
         )
-        before = _children()
-        status = subprocess.run([sys.executable, "-m", "lab.cli", *item.command]).returncode
-        left -= (_children() - before) / 60
-        if status:
-            return status
-    print(f"nothing left to run; {left:.1f} core-minutes unspent")
-    return 0
+        ended, spent = _carried_out(item.command, minutes=left if sweep else None)
+        left = max(0.0, left - spent)
+        if ended is None:
+            print(
+                f"stopped: {len(work) - number} left, this one among them; the same command goes on with it"
+            )
+            break
+        if ended:
+            status = ended
+            break
+        if sweep:
+            _publish(item.command[1], results)
+    else:
+        print(f"nothing left to run; {left:.1f} core-minutes unspent")
+    for path in page.write(ledger.rows(results), ledger.beyond_register(results), results):
+        print(path, file=sys.stderr)
+    return status
 
 
-def _children() -> float:
-    """CPU seconds of all ended child processes."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def _carried_out(command: Sequence[str], *, minutes: float | None) -> tuple[int | None, float]:
+    """The exit status of a command of `lab`, None where it was stopped at so many core-minutes; and how many it took.
+
+    A command holds all cores while it runs: its runs are processes of a server, whose CPU time no one can wait for.
+    """
+    cores, began = len(os.sched_getaffinity(0)), time.monotonic()
+    with subprocess.Popen([sys.executable, "-m", "lab", *command]) as process:
+        try:
+            status: int | None = process.wait(None if minutes is None else minutes * 60 / cores)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            status = None if (code := process.wait()) == STOPPED else code
+    return status, (time.monotonic() - began) * cores / 60
+
+
+def _publish(name: str, results: Path) -> None:
+    """Publish the sweep of an ablation that has just ended."""
+    newest = max((results / "sweeps" / name).glob("*/plan.json"), key=lambda path: path.stat().st_mtime)
+    try:
+        print(publish(json.loads(newest.read_text()), RunStore(results / "runs"), results), file=sys.stderr)
+    except ConfigError as error:
+        print(f"not published: {error}", file=sys.stderr)

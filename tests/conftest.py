@@ -19,11 +19,11 @@ def shards(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """`lab(arguments)` in this process on folders of the module's own; returns the exit code."""
-    from lab import cli
+    from lab import cli, places
 
     folder = tmp_path_factory.mktemp("lab")
     patch = pytest.MonkeyPatch()
-    patch.setattr(cli, "RESULTS", folder / "results")
-    patch.setattr(cli, "CACHE", folder / "cache")
+    patch.setattr(places, "RESULTS", folder / "results")
+    patch.setattr(places, "CACHE", folder / "cache")
     yield lambda *arguments: cli.main([str(argument) for argument in arguments])
     patch.undo()

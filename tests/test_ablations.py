@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lab import cli
+from lab import places
 from lab.ablation import names
 
 STEPS = [
@@ -18,7 +18,7 @@ STORIES = ["budget.amount=512", "data.stories=120", "data.validation_stories=12"
 def rich(tmp_path_factory) -> list[str]:
     """Text that yields 2,048 tokens: the source of this project. As many would take thousands of stories."""
     path = tmp_path_factory.mktemp("text") / "source.jsonl"
-    files = sorted((cli.ROOT / "lab").rglob("*.py"))
+    files = sorted((places.ROOT / "lab").rglob("*.py"))
     path.write_text("".join(json.dumps({"text": file.read_text()[:4000]}) + "\n" for file in files))
     return ["data=text", f"data.path={path}", "budget.amount=2e3"]  # in bytes
 
@@ -26,7 +26,7 @@ def rich(tmp_path_factory) -> list[str]:
 @pytest.mark.parametrize("name", names())
 def test_every_ablation_runs_from_plan_to_report(lab, rich, name, capsys):
     assert lab("sweep", name, *STEPS, *(rich if name == "vocab" else STORIES), "--seeds", "1") == 0
-    report = cli.ROOT / capsys.readouterr().out.rsplit("report: ", 1)[1].strip()
+    report = places.ROOT / capsys.readouterr().out.rsplit("report: ", 1)[1].strip()
     for file in ("report.html", "REPORT.md", "verdict.json", "plan.json"):
         assert (report.parent / file).stat().st_size > 200
     assert {"final", "curves", "gradients"} <= {
@@ -34,5 +34,5 @@ def test_every_ablation_runs_from_plan_to_report(lab, rich, name, capsys):
     }
     plan = json.loads((report.parent / "plan.json").read_text())
     assert all(abs(arm["mismatch"]) <= 0.01 for arm in plan["arms"])
-    states = {cli._store().state(run) for arm in plan["arms"] for run in arm["runs"].values()}
+    states = {places.store().state(run) for arm in plan["arms"] for run in arm["runs"].values()}
     assert states <= {"finished", "diverged"}  # two steps may end above the unigram entropy

@@ -171,7 +171,7 @@ def test_a_diverged_run_without_a_first_loss_leaves_its_claims_open():
 
 def test_two_diverged_arms_can_not_be_ranked():
     found = judged({"plain_x4": ["diverged"] * 3, "plain_x64": [1.2, "diverged", 1.2]}, BETTER)
-    assert found["outcome"] == "inconclusive" and "both diverged for the same seed" in found["why"]
+    assert found["outcome"] == "inconclusive" and "both sides diverged for the same seed" in found["why"]
     assert found["estimates"][0]["relative_percent"] is None
 
 

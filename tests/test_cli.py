@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import ablation, cli, compose, worker
+from lab import ablation, compose, places, worker
 from lab import arguments as described
 
 QUICK = [
@@ -27,21 +27,21 @@ def command(*arguments, folder: Path, **environment):
         | environment
     )
     return subprocess.run(
-        [sys.executable, "-m", "lab.cli", *arguments], capture_output=True, text=True, env=env, timeout=300
+        [sys.executable, "-m", "lab", *arguments], capture_output=True, text=True, env=env, timeout=300
     )
 
 
 def test_the_same_command_again_trains_nothing_and_publishing_again_changes_nothing(lab, capsys):
     command = ("sweep", "norm", *QUICK, "--seeds", "1", "--json")
     assert lab(*command) == 0
-    logs = {p: p.stat().st_mtime_ns for p in (cli.RESULTS / "runs").rglob("metrics.jsonl")}
+    logs = {p: p.stat().st_mtime_ns for p in (places.RESULTS / "runs").rglob("metrics.jsonl")}
     capsys.readouterr()
     assert lab(*command) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 3 and {row["state"] for row in rows} <= {"finished", "diverged"}
-    assert logs == {p: p.stat().st_mtime_ns for p in (cli.RESULTS / "runs").rglob("metrics.jsonl")}
+    assert logs == {p: p.stat().st_mtime_ns for p in (places.RESULTS / "runs").rglob("metrics.jsonl")}
     assert lab("publish", "norm") == 0
-    lines = next((cli.RESULTS / "norm").glob("*/runs.jsonl"))
+    lines = next((places.RESULTS / "norm").glob("*/runs.jsonl"))
     first = lines.read_bytes()
     assert max(map(len, first.splitlines())) <= 8192 and len(first.splitlines()) == 3
     assert lab("publish", "norm") == 0 and lines.read_bytes() == first
@@ -64,37 +64,58 @@ def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(
     assert lab(*command, "--plan") == 0
     assert "6 runs of 2 arms at 0.0019, 0.006, 0.019" in " ".join(capsys.readouterr().out.split())
     assert lab(*command) == 0
-    report = cli.ROOT / capsys.readouterr().out.rsplit("report: ", 1)[1].strip()
+    report = places.ROOT / capsys.readouterr().out.rsplit("report: ", 1)[1].strip()
     setting = report.parent.name
     assert setting.endswith("-lr") and (report.parent / "figures/rates.png").exists()
     plan = json.loads((report.parent / "plan.json").read_text())
     assert set(plan["search"]["best"]) == {"rmsnorm", "layernorm"}
     assert lab("publish", "quick", setting) == 0
-    lines = (cli.RESULTS / "quick" / setting / "runs.jsonl").read_text().splitlines()
+    lines = (places.RESULTS / "quick" / setting / "runs.jsonl").read_text().splitlines()
     tried = len(plan["search"]["values"]) * 2
     assert tried + 2 <= len(lines) <= tried + 4
-    logs = {p: p.stat().st_mtime_ns for p in (cli.RESULTS / "runs").rglob("metrics.jsonl")}
+    logs = {p: p.stat().st_mtime_ns for p in (places.RESULTS / "runs").rglob("metrics.jsonl")}
     assert lab(*command) == 0
-    assert logs == {p: p.stat().st_mtime_ns for p in (cli.RESULTS / "runs").rglob("metrics.jsonl")}
+    assert logs == {p: p.stat().st_mtime_ns for p in (places.RESULTS / "runs").rglob("metrics.jsonl")}
 
 
 def test_reports_rebuild_from_published_lines_alone(lab, tmp_path, monkeypatch, capsys):
     assert lab("sweep", "norm", *QUICK, "--seeds", "1") == 0 and lab("publish", "norm") == 0
-    source = next((cli.RESULTS / "norm").iterdir())
+    source = next((places.RESULTS / "norm").iterdir())
     clone = tmp_path / "results/norm" / source.name
     clone.mkdir(parents=True)
     for file in ("plan.json", "runs.jsonl"):
         (clone / file).write_bytes((source / file).read_bytes())
-    monkeypatch.setattr(cli, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(places, "RESULTS", tmp_path / "results")
     assert lab("report", "norm") == 0
     rebuilt = tmp_path / "results/sweeps/norm" / source.name / "verdict.json"
     assert rebuilt.read_bytes() == (source / "verdict.json").read_bytes()
 
 
+@pytest.mark.parametrize(("torch", "taken"), [(None, 2), ("1.0", 0)])
+def test_published_runs_of_the_torch_of_here_are_taken_over(lab, tmp_path, monkeypatch, capsys, torch, taken):
+    command = ("sweep", "norm", *QUICK, "--seeds", "1")
+    assert lab(*command) == 0 and lab("publish", "norm") == 0
+    source = next((places.RESULTS / "norm").iterdir())
+    records = [json.loads(line) for line in (source / "runs.jsonl").read_text().splitlines()][:2]
+    for record in records:
+        record["provenance"]["torch"] = torch or record["provenance"]["torch"]
+    clone = tmp_path / "norm" / source.name
+    clone.mkdir(parents=True)
+    (clone / "runs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    monkeypatch.setattr(places, "RESULTS", tmp_path)
+    capsys.readouterr()
+    assert lab(*command, "--published") == 0
+    assert len(list((tmp_path / "runs").glob("*/metrics.jsonl"))) == 3 - taken
+    assert ("2 runs taken from published lines" in capsys.readouterr().err) == (taken == 2)
+    if taken:
+        assert [places.store().record(record["run_id"]) for record in records] == records
+    assert lab("status") == 0
+
+
 def test_publishing_never_takes_runs_away_and_mends_failed_ones(lab, capsys):
     sweep = ("sweep", "norm-placement", *QUICK)
     assert lab(*sweep, "--seeds", "2") == 0 and lab("publish", "norm-placement") == 0
-    folder = next((cli.RESULTS / "norm-placement").iterdir())
+    folder = next((places.RESULTS / "norm-placement").iterdir())
     published = (folder / "runs.jsonl").read_text().splitlines()
     assert lab(*sweep, "--seeds", "1") == 0
     assert lab("publish", "norm-placement") == 2
@@ -110,7 +131,7 @@ def test_a_failed_run_is_named_and_retried_on_request(lab, capsys):
     command = ("train", *QUICK, "seed=77")
     assert lab(*command, "--json") == 0
     run = json.loads(capsys.readouterr().out)[0]["id"]
-    store = cli._store()
+    store = places.store()
     store.fail(run, "Traceback", reason="RuntimeError: cosmic ray")
     assert lab(*command) == 1
     assert "cosmic ray" in capsys.readouterr().err
@@ -122,7 +143,7 @@ def test_a_failed_run_is_named_and_retried_on_request(lab, capsys):
 def test_a_damaged_run_is_named_and_hides_no_other(lab, capsys, file):
     assert lab("train", "-m", *QUICK, "seed=81,82", "--json") == 0
     damaged, sound = (row["id"] for row in json.loads(capsys.readouterr().out))
-    path = cli.RESULTS / "runs" / damaged / file
+    path = places.RESULTS / "runs" / damaged / file
     content = path.read_text()
     path.write_text("{")
     try:
@@ -160,12 +181,12 @@ def test_a_branch_starts_from_a_kept_checkpoint_and_says_so(lab, capsys):
     parent = json.loads(capsys.readouterr().out)[0]["id"]
     drop = (*QUICK, "schedule=linear", "schedule.warmup_fraction=0", f"init_from={parent[:8]}@last")
     assert lab("sweep", "regularization", *drop, "--seeds", "1") == 0
-    plan = json.loads(next((cli.RESULTS / "sweeps/regularization").glob("*-*-*-*/plan.json")).read_text())
+    plan = json.loads(next((places.RESULTS / "sweeps/regularization").glob("*-*-*-*/plan.json")).read_text())
     assert f"Every arm starts from checkpoint {parent}@6, after 6,144 tokens." in " ".join(plan["notes"])
     assert f"init_from={parent}@6" in plan["overrides"]
-    child = cli._store().record(plan["arms"][0]["runs"]["0"])
+    child = places.store().record(plan["arms"][0]["runs"]["0"])
     assert child["config"]["init_from"] == f"{parent}@6" and child["parent"]["tokens"] == 6144
-    assert (cli.RESULTS / "runs" / parent / "checkpoint/6.keep").exists()
+    assert (places.RESULTS / "runs" / parent / "checkpoint/6.keep").exists()
     assert lab("publish", "regularization", plan["setting"]) == 0
     capsys.readouterr()
     assert lab("train", *recipe, f"init_from={parent}@5", "norm=layernorm") == 2
@@ -203,7 +224,7 @@ def test_a_plan_for_a_gpu_elsewhere_gets_its_defaults(lab, tmp_path, monkeypatch
     asked = ("norm", "engine.device=cuda", "vocab=bytes", *[text for text in QUICK if text != "size=nano"])
     assert lab("plan", *asked, "budget.amount=32768", "--out", str(tmp_path / "out")) == 0
     jobs = json.loads((tmp_path / "out/jobs.json").read_text())["jobs"]
-    small = yaml.safe_load((cli.ROOT / "conf/size/small.yaml").read_text())
+    small = yaml.safe_load((places.ROOT / "conf/size/small.yaml").read_text())
     assert {job["device"] for job in jobs} == {"cuda"}
     assert {job["config"]["precision"]["dtype"] for job in jobs} == {"bfloat16"}
     assert {job["config"]["shape"]["num_layers"] for job in jobs} == {small["num_layers"]}

@@ -31,6 +31,7 @@ REFUSED = [
     ("schedule.warmup_fraction=1", "the peak would never be reached"),
     ("schedule.final_fraction=2", "must be between 0 and 1 of the peak"),
     ("optimizer.grad_clip=0", "would remove every gradient. Write null to switch clipping off"),
+    ("regularization.label_smoothing=1", "must be at least 0 and below 1"),
     ("stability.z_loss=-1e-4", "must be 0 or more"),
     ("optimizer=adamw8", 'unknown optimizer "adamw8". Did you mean "adamw"?'),
     ("batch.tokens_per_step=1000", "is not a multiple of the context length 256. Nearest: 1024"),

@@ -91,6 +91,14 @@ def test_the_first_documents_only_are_scored(shards: Shards) -> None:
     assert batch.scored.sum() == 4
 
 
+def test_short_rows_stand_together_and_are_padded_little(tmp_path: Path) -> None:
+    texts = [[1] * 3, [1] * 126, [1] * 70, [1] * 2]
+    shards = Shards.open(write_shards(tmp_path / "s", [[1]], texts))
+    long, short = evaluation_batches(shards, 128, documents=4, rows=2)
+    assert (long.tokens.shape, short.tokens.shape) == ((2, 129), (2, 65))
+    assert long.scored.sum(axis=1).tolist() == [127, 71] and short.scored.sum(axis=1).tolist() == [4, 3]
+
+
 def test_the_exact_part_is_whole_words_of_first_rows(tmp_path: Path) -> None:
     # Words of the long document: tokens 4 5, 6, 7 8 9. Five tokens fit in its first row, so the third word is cut.
     floor = [NAN, NAN, 1.5, NAN, NAN, 2.0, 0.5, NAN, NAN, 4.0, NAN]
@@ -99,14 +107,14 @@ def test_the_exact_part_is_whole_words_of_first_rows(tmp_path: Path) -> None:
         tmp_path / "s", [[1]], [[1, 2], [4, 5, 6, 7, 8, 9]], skills=["x", "y"], floor=floor, skill=skill
     )
     first, second = evaluation_batches(Shards.open(folder), 5, documents=2, rows=2)
-    assert first.tokens.tolist() == [[0, 1, 2, 0, 0, 0], [0, 4, 5, 6, 7, 8]]
-    assert first.skill.tolist() == [[NONE, 0, 0, NONE, NONE, NONE], [NONE, 0, 0, 1, NONE, NONE]]
+    assert first.tokens.tolist() == [[0, 4, 5, 6, 7, 8], [0, 1, 2, 0, 0, 0]]
+    assert first.skill.tolist() == [[NONE, 0, 0, 1, NONE, NONE], [NONE, 0, 0, NONE, NONE, NONE]]
     assert first.exact_bytes == (1 + 2) + (4 + 5 + 6)
-    assert np.nansum(first.floor, axis=1).tolist() == [1.5, 2.5]
+    assert np.nansum(first.floor, axis=1).tolist() == [2.5, 1.5]
     assert second.tokens.tolist() == [[8, 9, 0, 0, 0, 0], [0] * 6]
     assert second.scored.sum() == 2 and second.exact_bytes == 0
     [whole] = evaluation_batches(Shards.open(folder), 7, documents=2, rows=2)
-    assert np.nansum(whole.floor, axis=1).tolist() == [1.5, 6.5]
+    assert np.nansum(whole.floor, axis=1).tolist() == [6.5, 1.5]
     # A row that is full at a word's last token can't say that the word ends there.
     full, _ = evaluation_batches(Shards.open(folder), 3, documents=2, rows=2)
     assert full.skill.tolist()[1] == [NONE, 0, 0, NONE]

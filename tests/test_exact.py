@@ -85,9 +85,9 @@ def test_an_unknown_claim_is_named(capsys):
 
 
 def test_the_command_fails_when_a_check_does(monkeypatch, tmp_path, capsys):
-    from lab import cli
+    from lab import cli, places
 
-    monkeypatch.setattr(cli, "RESULTS", tmp_path)
+    monkeypatch.setattr(places, "RESULTS", tmp_path)
     monkeypatch.setattr(verify, "claims", lambda: {"a": lambda: [equal("one is two", 2, 1)]})
     assert cli.main(["verify-exact"]) == 1
     assert json.loads((tmp_path / "exact.jsonl").read_text())["holds"] is False

@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lab import cli, trained
+from lab import places, trained
 from lab.train.sample import continued
 from tests.tiny_run import tiny_run
 
@@ -32,14 +32,14 @@ ODD = 'Zoë & 猫 said: <|endoftext|> \n\t{"x"}  \x00\u2028 \U0001f408 , .'
 @pytest.fixture(scope="module", params=FAMILIES)
 def exported(lab, request, tmp_path_factory):
     """(the run as the lab has it, the folder, what the command printed)"""
-    before = set(cli._store().ids())
+    before = set(places.store().ids())
     assert lab("train", *TINY, *FAMILIES[request.param]) == 0
-    (name,) = set(cli._store().ids()) - before
+    (name,) = set(places.store().ids()) - before
     folder = tmp_path_factory.mktemp("export") / "new" / "model"
     assert lab("export", name[:6], "--to", "hf", folder) == 0
     about = json.loads((folder / "export.json").read_text())
     assert about == {"run_id": name, "step": 12, "architecture": request.param}
-    return trained.load(name, cli._store(), cache=cli.CACHE), folder
+    return trained.load(name, places.store(), cache=places.CACHE), folder
 
 
 def test_logits_and_greedy_texts_are_the_runs(exported):
@@ -127,7 +127,7 @@ def test_an_earlier_export_is_replaced_and_nothing_else(exported, lab, capsys, t
     ],
 )
 def test_a_run_without_a_counterpart_is_refused_by_its_axis(lab, capsys, tmp_path, changes, message):
-    folder = cli.RESULTS / "runs" / "abcdef"
+    folder = places.RESULTS / "runs" / "abcdef"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(dataclasses.asdict(tiny_run(**changes))))
     assert lab("export", "abcdef", "--to", "hf", tmp_path / "out") == 2

@@ -32,6 +32,7 @@ ROWS = {f"{axis}-{name}": {axis: name} for axis, name in PAIRS} | {
     "output_softcap": changed("stability", output_softcap=2.0),
     "dropout": changed("regularization", dropout=0.3),
     "weight_decay": changed("regularization", weight_decay=5.0),
+    "label_smoothing": changed("regularization", label_smoothing=0.5),
     "adam_eps": changed("optimizer", eps=1e-2),
     "no_clipping": changed("optimizer", grad_clip=None),
     "tied": changed("embedding", tied=True),

@@ -20,6 +20,11 @@ def found(values, *which, looks=None, noise=None):
     return plan, records, claims.verdict(plan, records)["claims"]
 
 
+def noise_of(bpb):
+    """A noise file that says this of val/bpb, measured on the runs of plain_x4."""
+    return {"alike": {}, "runs": {"baseline": {"0": "plain_x4-0"}}, "metrics": {"val/bpb": bpb}}
+
+
 CLEAR = [0.04, 0.05, 0.06]
 
 
@@ -99,7 +104,7 @@ def test_every_inconclusive_claim_says_what_could_be_found():
 
 def test_a_margin_in_seed_standard_deviations_of_the_baseline():
     margin = claim(superior={"better": "plain_x4", "worse": "plain_x64", "margin": {"seed_sds": 2}})
-    measured = {"metrics": {"val/bpb": {"n": 8, "seed_sd": 0.02, "paired_sd": 0.01}}}
+    measured = noise_of({"n": 8, "seed_sd": 0.02, "paired_sd": 0.01})
     _, _, listed = found(pair(CLEAR), margin, noise=measured)  # a mean of 5 % against 2 x 2 %
     assert listed[0]["outcome"] == "reproduced" and listed[0]["margins_percent"] == [pytest.approx(4.0)]
     measured["metrics"]["val/bpb"]["seed_sd"] = 0.03
@@ -112,11 +117,25 @@ def test_a_margin_in_seed_standard_deviations_of_the_baseline():
 
 def test_a_margin_below_two_standard_errors_is_named():
     plan, records = sweep(pair(CLEAR), claims=[BETTER])  # a margin of 1 %
-    plan["noise"] = {"metrics": {"val/bpb": {"n": 8, "seed_sd": 0.02, "paired_sd": 0.01}}}
+    plan["noise"] = noise_of({"n": 8, "seed_sd": 0.02, "paired_sd": 0.01})
     [line] = [c for c in claims.verdict(plan, records)["confounds"] if c.startswith("superior:")]
     assert "margin of 1 % is below 1.15 %" in line  # 2 x 0.01 / sqrt(3)
+    plan["claims"] = [
+        claim(superior={"better": "plain_x4", "worse": "plain_x64", "margin": {"seed_sds": 0.5}})
+    ]
+    [line] = [c for c in claims.verdict(plan, records)["confounds"] if c.startswith("superior:")]
+    assert "margin of 1 % is below 1.15 %" in line  # half of 2 %
     plan["noise"]["metrics"]["val/bpb"]["paired_sd"] = 0.008
     assert not [c for c in claims.verdict(plan, records)["confounds"] if c.startswith("superior:")]
+
+
+def test_where_an_arm_has_no_result_the_noise_says_what_its_seeds_could_find():
+    values = {"plain_x4": [1.0, 1.01, 0.99, 1.0], "plain_x64": ["failed"] * 4}
+    [one] = found(values, BETTER, noise=noise_of({"n": 8, "seed_sd": 0.02, "paired_sd": 0.01}))[2]
+    shift = one["detectable_percent"] / 1 * 4**0.5  # in standard errors of 1 %
+    power = scipy.stats.nct.sf(scipy.stats.t.ppf(0.975, 3), 3, shift)
+    assert one["outcome"] == "inconclusive" and power == pytest.approx(0.8, abs=1e-3)
+    assert "by the noise measured beforehand" in one["detectable"]
 
 
 @pytest.mark.parametrize(

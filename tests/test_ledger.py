@@ -4,8 +4,8 @@ import copy
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -231,7 +231,9 @@ def test_todo_is_cheapest_first_and_published_lines_are_done(tmp_path):
     here = worklist.open_work(ROWS, RESULTS)
     assert ("verify-exact",) not in [item.command for item in here]
     (sweep_,) = [item for item in here if item.command[:2] == ("sweep", "ffn-ratio")]
-    assert sweep_.claims == ("dff-64x",) and sweep_.command == ("sweep", "ffn-ratio", "--with", "plain_x64")
+    assert sweep_.claims == ("dff-64x",) and sweep_.command == (
+        "sweep", "ffn-ratio", "--with", "plain_x64", "--published",
+    )  # fmt: skip
 
 
 def test_what_ended_here_is_not_paid_again(tmp_path):
@@ -262,23 +264,60 @@ def test_what_ended_here_is_not_paid_again(tmp_path):
     assert minutes() is None
 
 
-def test_the_budget_is_kept_and_a_failure_ends_the_run(monkeypatch, capsys):
-    ran: list[list[str]] = []
+def test_the_budget_is_kept_and_a_failure_ends_the_run(monkeypatch, capsys, tmp_path):
+    ran: list[str] = []
     monkeypatch.setattr(
-        subprocess, "run", lambda command: ran.append(command[3:]) or SimpleNamespace(returncode=0)
+        worklist, "_carried_out", lambda command, *, minutes: (ran.append(command[0]) or 0, 2.0)
     )
-    monkeypatch.setattr(worklist, "_children", lambda: 120.0 * len(ran))  # every command takes two minutes
     work = [
         worklist.Work((name,), (), minutes)
         for name, minutes in (("a", 1.0), ("b", 1.5), ("c", 2.0), ("d", 9.0))
     ]
-    assert worklist.run(work, budget=5.0) == 0
-    assert ran == [["a"], ["b"]]
-    assert "2 left, the next needs about 2.0 of 1.0 core-minutes" in capsys.readouterr().out
+    assert worklist.run(work, tmp_path, budget=5.0) == 0
+    assert ran == ["a", "b"]
+    assert "2 left, the next needs about 2.0 core-minutes" in capsys.readouterr().out
+    assert "not run" in (tmp_path / "LEDGER.md").read_text()
     monkeypatch.setattr(
-        subprocess, "run", lambda command: ran.append(command[3:]) or SimpleNamespace(returncode=3)
+        worklist, "_carried_out", lambda command, *, minutes: (ran.append(command[0]) or 3, 2.0)
     )
-    assert worklist.run(work, budget=5.0) == 3 and ran[-1] == ["a"]
+    assert worklist.run(work, tmp_path, budget=5.0) == 3 and ran[-1] == "a"
+
+
+def test_a_sweep_is_stopped_where_the_budget_ends(monkeypatch, capsys, tmp_path):
+    given: list[float | None] = []
+    monkeypatch.setattr(
+        worklist, "_carried_out", lambda command, *, minutes: (given.append(minutes), minutes)
+    )
+    work = [worklist.Work(("sweep", "norm"), (), 82.0), worklist.Work(("sweep", "bias"), (), 90.0)]
+    assert worklist.run(work, tmp_path, budget=10.0) == 0
+    assert given == [10.0] and "2 left, this one among them" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("status", [130, 0])
+def test_a_command_at_the_end_of_its_budget_is_interrupted_and_may_still_end_well(
+    monkeypatch, tmp_path, status
+):
+    started, told = tmp_path / "started", tmp_path / "told"
+    slow = f"""
+import pathlib, signal, sys, time
+def stop(*_):
+    pathlib.Path({str(told)!r}).touch()
+    sys.exit({status})
+signal.signal(signal.SIGINT, stop)
+pathlib.Path({str(started)!r}).touch()
+time.sleep(600)
+"""
+    real = subprocess.Popen
+
+    def begun(words):
+        process = real([words[0], "-c", slow])
+        while not started.exists():
+            time.sleep(0.01)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", begun)
+    ended, spent = worklist._carried_out(["sweep", "norm"], minutes=0.01)
+    assert told.exists() and ended == (None if status == 130 else 0) and spent >= 0.01
 
 
 def test_the_commands(capsys):

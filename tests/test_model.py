@@ -341,7 +341,7 @@ def test_dropout_is_a_function_of_seed_step_and_site() -> None:
 
 
 def test_dropout_is_repeated_by_its_key_and_off_in_evaluation() -> None:
-    dropping = build(tiny(regularization=Regularization(dropout=0.3, weight_decay=0.0)))
+    dropping = build(tiny(regularization=Regularization(dropout=0.3, weight_decay=0.0, label_smoothing=0.0)))
     batch, state = tokens(2, 12), torch.get_rng_state()
     with torch.no_grad():
         assert torch.equal(
@@ -362,7 +362,7 @@ def test_every_place_that_drops_has_a_site_of_its_own(monkeypatch: pytest.Monkey
         return x
 
     monkeypatch.setattr(transformer, "dropout", recording)
-    build(tiny(regularization=Regularization(dropout=0.3, weight_decay=0.0)))(
+    build(tiny(regularization=Regularization(dropout=0.3, weight_decay=0.0, label_smoothing=0.0)))(
         tokens(1, 4), dropout_key=(2, 9)
     )
     expected = ["embedding", "attention/0", "ffn/0", "attention/1", "ffn/1"]
@@ -371,7 +371,10 @@ def test_every_place_that_drops_has_a_site_of_its_own(monkeypatch: pytest.Monkey
 
 def test_the_model_compiles_into_one_graph_with_dropout() -> None:
     model = build(
-        tiny(regularization=Regularization(dropout=0.3, weight_decay=0.0), **with_stability(qk_norm=True))
+        tiny(
+            regularization=Regularization(dropout=0.3, weight_decay=0.0, label_smoothing=0.0),
+            **with_stability(qk_norm=True),
+        )
     )
     compiled, batch = torch.compile(model, fullgraph=True, backend="eager"), tokens(2, 12)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Seed noise of a baseline, against statistics' own functions."""
+"""Seed noise of a baseline, against statistics' own functions, and what plans and reports make of it."""
 
 import statistics
 
@@ -6,8 +6,13 @@ import pytest
 import scipy.stats
 
 from lab import noise
+from lab.claims import verdict
+from lab.config import ConfigError
+from lab.evidence import gather
 from lab.metric import named
-from tests.synthetic_sweep import record
+from lab.report import markdown
+from lab.report.page import page
+from tests.synthetic_sweep import record, sweep
 
 BASE = [1.50, 1.52, 1.47, 1.51, 1.49, 1.53, 1.48, 1.50]
 BPB = named("val/bpb")
@@ -43,6 +48,23 @@ def test_paired_sd_is_pooled_over_the_arms_and_loses_what_seeds_share():
     )
 
 
+def test_a_case_by_hand():
+    """Values 1.9, 2.0, 2.1: mean 2, sd 0.1. The twin is 1 % worse, equal, 1 % better: sd 1 %. Chi-square for 2 degrees: 0.0506, 7.378."""
+    made = noise.summarise(runs([1.9, 2.0, 2.1]), {noise.TWIN: runs([1.919, 2.0, 2.079], "twin")})
+    [row] = [row for row in noise.rows(made) if row["id"] == "val/bpb"]
+    assert (row["n"], row["mean"], row["seed_sd"]) == (3, pytest.approx(2.0), pytest.approx(0.05))
+    assert row["seed_sd_low"] == pytest.approx(0.02603, rel=1e-3)
+    assert row["seed_sd_high"] == pytest.approx(0.3142, rel=1e-3)
+    assert row["paired_sd"] == pytest.approx(0.01)
+    assert row["smallest_margin"] == {"4": pytest.approx(0.01), "8": pytest.approx(0.01 / 2**0.5)}
+    assert made["runs"][noise.TWIN] == {"0": "twin-0", "1": "twin-1", "2": "twin-2"}
+    assert made["metrics"]["val/bpb"]["values"] == {
+        "baseline": {"0": 1.9, "1": 2.0, "2": 2.1},
+        noise.TWIN: {"0": 1.919, "1": 2.0, "2": 2.079},
+    }
+    assert "val/entropy" not in made["metrics"]  # these runs don't know it
+
+
 def test_unlike_runs_and_repeated_seeds_are_refused():
     with pytest.raises(ValueError, match="not alike"):
         noise.summarise(runs(BASE), {"other": runs(BASE, "other", torch="1.0.0")})
@@ -60,6 +82,41 @@ def test_stored_noise_is_what_a_plan_reads(tmp_path):
     read = noise.load(tmp_path, "nano-stories-cpu")
     assert read == summary and noise.seed_sd(read, BPB) == summary["metrics"]["val/bpb"]["seed_sd"]
     assert noise.smallest_margin(read, BPB, seeds=4) == 0.0  # the twin repeats the baseline
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    noise.store(tmp_path, "nano-stories-cpu", {}).write_text("{")
+    with pytest.raises(ConfigError, match="nano-stories-cpu.json: cannot be read .* run lab noise again"):
+        noise.load(tmp_path, "nano-stories-cpu")
+
+
+def reported(measured):
+    """(page, confounds) of a sweep of two arms, three seeds each, whose plan holds this noise."""
+    plan, records = sweep({"plain_x4": [1.5, 1.5, 1.5], "plain_x8": [1.52, 1.53, 1.54]}, claims=[])
+    plan["noise"] = measured
+    found = verdict(plan, records)
+    assert (gather(plan, records).noise is None) == ("left out" in " ".join(found["confounds"]))
+    return page(plan, records, found, []), found["confounds"]
+
+
+def test_reports_say_the_noise_next_to_the_verdicts_and_whose_it_is():
+    measured = noise.summarise(runs([1.9, 2.0, 2.1]), {noise.TWIN: runs([1.919, 2.0, 2.079], "twin")})
+    content, confounds = reported(measured)
+    line = (
+        "Measured by lab noise: val/bpb of the baseline varies from seed to seed by 5 % (seed sd of 3 seeds, 95 % interval 2.6 % to 31.4 %), "
+        "its difference to a near twin of the same seed by 1 % (paired sd, the least that a real arm has); 3 seeds can hardly tell a margin below 1.15 %."
+    )
+    assert content["noise"] == [line] and line in markdown.render(content)
+    assert [c for c in confounds if "others than those of the baseline arm" in c]
+    measured["runs"]["baseline"]["0"] = "plain_x4-0"
+    assert not [c for c in reported(measured)[1] if "another model" in c]
+
+
+def test_noise_of_unlike_runs_is_left_out_and_named():
+    measured = noise.summarise(runs([1.9, 2.0, 2.1], torch="2.12.0"))
+    content, confounds = reported(measured)
+    assert content["noise"] == []
+    assert [c for c in confounds if c.endswith("unlike these: torch 2.12.0, not 2.13.0.")]
 
 
 def test_few_seeds_carry_no_margin():

@@ -63,6 +63,17 @@ DID = claim(
 )
 
 
+def test_a_difference_of_differences_is_open_where_both_sides_diverged():
+    values = {
+        "post_x0": ["diverged"] * 3,
+        "post_x1": ["diverged"] * 3,
+        "pre_x0": [1.6] * 3,
+        "pre_x1": [1.5] * 3,
+    }
+    found = judged(values, DID)
+    assert found["outcome"] == "inconclusive" and "both sides diverged for the same seed" in found["why"]
+
+
 @pytest.mark.parametrize(
     ("level", "outcome"), [(1.7, "reproduced"), (1.5, "too small to matter"), (1.35, "contradicted")]
 )
@@ -77,6 +88,19 @@ def test_difference_of_differences(level, outcome):
     assert found["outcome"] == outcome
     if outcome == "reproduced":  # 13.33 % less 0.67 %
         assert found["estimates"][0]["relative_percent"]["mean"] == pytest.approx(12.67, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("train/loss", "a is better than b"),
+        ("val/bpb/german", "a is better than b"),
+        ("val/entropy", "val/entropy of a is higher than that of b"),
+        ("gap", "gap of a is lower than that of b"),
+    ],
+)
+def test_only_a_loss_is_called_better(name, words):
+    assert metric.named(name).beats("a", "b") == words
 
 
 def test_better_than_of_means_over_arms():

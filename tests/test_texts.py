@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from lab import cli
+from lab import cli, places
 from lab.data.shards import Shards
 from lab.runs import RunStore
 from lab.train.sample import continued
@@ -21,7 +21,7 @@ ODD = 'Zoë & 猫 said: <|endoftext|> \n\t{"x"} \udcff'
 @pytest.fixture(scope="module")
 def run(lab):
     assert lab("train", *QUICK) == 0
-    return RunStore(cli.RESULTS / "runs").ids()[0]
+    return RunStore(places.RESULTS / "runs").ids()[0]
 
 
 def sampled(capsys, *arguments):
@@ -49,11 +49,11 @@ def test_the_likeliest_tokens_are_those_of_the_weights_in_the_checkpoint(run, ca
     from lab.data.prepare import prepare
     from lab.model.transformer import Transformer
 
-    store = RunStore(cli.RESULTS / "runs")
+    store = RunStore(places.RESULTS / "runs")
     config = run_config(store.read(run, "config.json"))
-    shards = Shards.open(prepare(config.data, config.vocab, cache=cli.CACHE, progress=None))
+    shards = Shards.open(prepare(config.data, config.vocab, cache=places.CACHE, progress=None))
     model, (_, payload) = Transformer(config), store.load_checkpoint(run)
-    path = cli.RESULTS / "weights.pt"
+    path = places.RESULTS / "weights.pt"
     path.write_bytes(payload)
     model.load_state_dict(torch.load(path, weights_only=True)["model"])
     ids = [0]

@@ -17,7 +17,7 @@ from lab.runs import RunStore
 from lab.train import loop
 from lab.train.checkpoint import pack, unpack
 from lab.train.evaluate import evaluate
-from lab.train.loss import cross_entropy, z_loss
+from lab.train.loss import cross_entropy, uniform_cross_entropy, z_loss
 from lab.train.optimizer import adamw, parameter_groups
 from lab.train.schedule import factor
 from tests.tiny_model import build
@@ -217,6 +217,24 @@ def test_the_z_loss_shapes_the_gradient_and_not_the_report(shards, tmp_path):
     )
     assert losses(plain)[0] == losses(shaped)[0]
     assert losses(plain)[1:] != losses(shaped)[1:]
+
+
+def test_smoothed_targets_shape_the_gradient_and_not_the_report(shards, tmp_path):
+    smooth = dataclasses.replace(tiny_run().regularization, label_smoothing=0.5)
+    plain, shaped = (
+        train(tiny_run(), shards, tmp_path / "a"),
+        train(tiny_run(regularization=smooth), shards, tmp_path / "b"),
+    )
+    assert losses(plain)[0] == losses(shaped)[0]
+    assert losses(plain)[1:] != losses(shaped)[1:]
+
+
+def test_smoothed_targets_cost_what_torch_says():
+    draw = torch.Generator().manual_seed(0)
+    logits, targets = torch.randn(2, 3, 5, generator=draw) * 4, torch.randint(5, (2, 3), generator=draw)
+    wanted = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum", label_smoothing=0.3)
+    ours = 0.7 * cross_entropy(logits, targets) + 0.3 * uniform_cross_entropy(logits)
+    assert ours.item() == pytest.approx(wanted.item(), rel=1e-6)
 
 
 def test_z_loss_gradient_is_twice_log_z_times_softmax():

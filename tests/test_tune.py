@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from lab import cli, space, tune
+from lab import cli, places, space, tune
 from lab.config import ConfigError
 from lab.space import Range, parsed
 
@@ -186,8 +186,8 @@ def test_one_study_has_one_owner_and_one_question(tmp_path):
 
 
 def test_a_real_study_continues_promoted_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(cli, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(places, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(places, "CACHE", tmp_path / "cache")
     command = [
         "tune", "first", "optimizer.lr=log:1e-3:3e-2", "size=nano", "size.num_layers=1", "budget.amount=10240", "data.stories=200",
         "data.validation_stories=12", "evaluation.documents=4", "evaluation.samples=0", "tracker=none", "--sampler", "grid",
@@ -196,7 +196,7 @@ def test_a_real_study_continues_promoted_runs(tmp_path, monkeypatch, capsys):
     assert cli.main(command) == 0
     found = json.loads(capsys.readouterr().out)[0]
     assert [row["state"] for row in found["trials"]].count("complete") == 1
-    store = cli._store()
+    store = places.store()
     steps = sorted(store.metrics(run)[-1]["step"] for run in store.ids())
     assert steps == [2, 2, 4, 10]  # rungs at 1, 2 and 5 of 5 evaluations of 10 steps
     ended = next(run for run in store.ids() if store.state(run) == "finished")

@@ -79,7 +79,7 @@ def tiny(**changes: Any) -> c.RunConfig:
         bias=choice("bias", "norm"),
         embedding=EMBEDDING,
         init=INIT,
-        regularization=c.Regularization(dropout=0.0, weight_decay=0.0),
+        regularization=c.Regularization(dropout=0.0, weight_decay=0.0, label_smoothing=0.0),
         stability=STABILITY,
     )
     # The model reads nothing of the rest, so it is left out on purpose: reading it would fail.

@@ -15,7 +15,7 @@ DATA = c.Data("stories", None, None, 0.05, "text", stories=60, validation_storie
 def tiny_run(**changes: Any) -> c.RunConfig:
     """The baseline recipe on 257 bytes of vocabulary: 12 steps of 4 rows of 24 tokens."""
     whole: dict[str, Any] = dict(
-        regularization=c.Regularization(dropout=0.0, weight_decay=0.1),
+        regularization=c.Regularization(dropout=0.0, weight_decay=0.1, label_smoothing=0.0),
         optimizer=c.Optimizer("adamw", lr=1e-2, beta1=0.9, beta2=0.95, eps=1e-8, grad_clip=1.0),
         schedule=c.Schedule("cosine", warmup_fraction=0.1, final_fraction=0.1, decay_fraction=0.0),
         data=DATA,

@@ -19,7 +19,7 @@ MOST_LANGUAGES = 12
 
 @dataclass(frozen=True)
 class EvaluationBatch:
-    """tokens int64 [rows, T + 1]; scored bool [rows, T]: is the prediction of tokens[:, t + 1] counted?
+    """tokens int64 [rows, T + 1], T <= context_length; scored bool [rows, T]: is the prediction of tokens[:, t + 1] counted?
 
     bytes, language int64 [rows]: UTF-8 bytes scored, and the index of their language or -1.
     skill uint8 [rows, T + 1]: of the word that a token of the exact part belongs to, NO_SKILL outside;
@@ -55,9 +55,9 @@ def evaluation_batches(
     """The first `documents` validation documents, each scored whole, in rows padded with unscored <|endoftext|>.
 
     A row holds one document or part of one: a longer document continues in further rows. Its closing
-    <|endoftext|> is scored too, and stands for 0 bytes.
+    <|endoftext|> is scored too, and stands for 0 bytes. Rows of like length stand together, so that little is padding.
     """
-    found = spans(shards, context_length, documents)
+    found = sorted(spans(shards, context_length, documents), key=lambda span: span[1] - span[2])
     chunks = [found[i : i + rows] for i in range(0, len(found), rows)]
     return [_evaluation_batch(shards, chunk, rows, context_length) for chunk in chunks]
 
@@ -86,8 +86,9 @@ def _last_word_end(shards: Shards, first: int, last: int) -> int:
 def _evaluation_batch(
     shards: Shards, chunk: list[tuple[int, int, int, int]], rows: int, context_length: int
 ) -> EvaluationBatch:
-    tokens = np.full((rows, context_length + 1), END_OF_TEXT_ID, dtype=np.int64)
-    scored = np.zeros((rows, context_length), dtype=bool)
+    length = _padded(max(last - first for _, first, last, _ in chunk), context_length)
+    tokens = np.full((rows, length + 1), END_OF_TEXT_ID, dtype=np.int64)
+    scored = np.zeros((rows, length), dtype=bool)
     skill = np.full(tokens.shape, NO_SKILL, dtype=np.uint8)
     floor = np.full(tokens.shape, np.nan)
     language = np.full(rows, -1)
@@ -151,7 +152,7 @@ def _choices_of(shards: Shards, skill: int, documents: int) -> list[tuple[int, i
 def _choice_batch(
     picked: list[tuple[int, int, int, np.ndarray, np.ndarray]], context_length: int
 ) -> ChoiceBatch:
-    length = min(context_length, math.ceil(max(longest for longest, *_ in picked) / PADDED_TO) * PADDED_TO)
+    length = _padded(max(longest for longest, *_ in picked), context_length)
     sequences = [sequence for *_, truth, other in picked for sequence in (truth, other)]
     tokens = np.full((len(sequences), length), END_OF_TEXT_ID, dtype=np.int64)
     for row, sequence in enumerate(sequences):
@@ -162,3 +163,8 @@ def _choice_batch(
         end=np.array([len(sequence) for sequence in sequences]),
         skill=np.array([skill for _, _, skill, *_ in picked], dtype=np.uint8),
     )
+
+
+def _padded(length: int, most: int) -> int:
+    """A multiple of PADDED_TO, or `most`: few shapes are met."""
+    return min(most, math.ceil(length / PADDED_TO) * PADDED_TO)

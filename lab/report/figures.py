@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STYLES, MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 SMALL: dict[str, Any] = {"textcoords": "offset points", "color": GREY, "fontsize": 8}
-ALONG = ("axes fraction", "data")
+ALONG, UP = ("axes fraction", "data"), ("data", "axes fraction")
 Point = tuple[float, float]
 
 
@@ -73,6 +73,10 @@ def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
             level.annotate(
                 family, means[-1], (7, 0), textcoords="offset points", color=style["color"], va="center"
             )
+    for arm in evidence.arms:
+        if arm.diverged and not numeric:
+            text = f"{len(arm.diverged)} of {len(arm.states)}\ndiverged"
+            level.annotate(text, (where[arm.name], 0.5), (0, 0), xycoords=UP, ha="center", **SMALL)
     for name, bpb in _reference_lines(evidence).items():
         level.axhline(bpb, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
         level.annotate(f"{name} {bpb:.2f}", (0.005, bpb), (0, 2), xycoords=ALONG, **SMALL)

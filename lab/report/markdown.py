@@ -12,6 +12,7 @@ def render(content: dict[str, Any]) -> str:
     lines = [f"# {escape(content['title'])}", "", escape(content["question"]), ""]
     lines += [f"{escape(content['source'])}. {escape(content['setting'])}.", "", "## Verdict", ""]
     lines += [] if content["claims"] else [escape(content["no_claim"]), ""]
+    lines += _bullets(content["noise"]) if content["noise"] else []
     for claim in content["claims"]:
         lines += [
             f"### {escape(claim['id'])}: {escape(claim['outcome'])}",

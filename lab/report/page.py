@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.evidence import Arm, Evidence, gather, is_searched
+from lab import noise
+from lab.evidence import METRIC, Arm, Evidence, gather, is_searched
+from lab.metric import named
 from lab.report import spikes
 from lab.spikes import LOOK_BACK
 from lab.stats import ALPHA, Estimate, in_percent
@@ -47,7 +49,7 @@ CAPTIONS = {
     "skills": (
         "By skill",
         "Left: what the words that test a skill cost beyond their exact surprisal, in bits a word, mean over seeds; 0 is a "
-        "perfect model. Right: how often the true continuation is likelier than one that the grammar forbids there.",
+        "perfect model. Middle: the same against the baseline's, paired by seed, with 95 % intervals. Right: how often the true continuation is likelier than one that the grammar forbids there.",
     ),
 }
 BY_ARM = (
@@ -93,6 +95,7 @@ def page(
         "source": plan["source"],
         "setting": f"{plan['size']} on {plan['data']}, {plan['device_kind']}, {len(plan['seeds'])} seeds an arm",
         "claims": [{**claim, "details": _details(claim)} for claim in found["claims"]],
+        "noise": _noise(plan, evidence),
         "no_claim": "No claim was fixed beforehand for this ablation: the table and figures stand for themselves.",
         "figures": [(name, *CAPTIONS[name]) for name in figures],
         "arms": _arms(plan, evidence, found),
@@ -103,6 +106,15 @@ def page(
         "provenance": _provenance(evidence),
         "command": _command(plan),
     }
+
+
+def _noise(plan: dict[str, Any], evidence: Evidence) -> list[str]:
+    """What was measured beforehand of the metrics that are judged, where its runs are like those of the plan."""
+    if evidence.noise is None:
+        return []
+    metrics = dict.fromkeys([METRIC, *(claim["metric"] for claim in plan["claims"])])
+    found = [noise.sentence(evidence.noise, named(name), seeds=len(plan["seeds"])) for name in metrics]
+    return [f"Measured by lab noise: {text}" for text in found if text is not None]
 
 
 def _command(plan: dict[str, Any]) -> str:

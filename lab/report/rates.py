@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lab.report.canvas import GREY, subplots
+from lab.search import written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,6 +45,8 @@ def of_arms(plan: dict[str, Any], looks: dict[str, dict[str, Any]]) -> Figure:
         )
     axes.axhline(fmean(search["at_init"].values()), color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     axes.set_xscale("log")
+    axes.minorticks_off()
+    axes.set_xticks(search["values"], map(written, search["values"]))
     axes.axvline(search["common"], color=GREY, linewidth=0.8, linestyle=":")
     axes.set(
         title="Final loss on the learning rate (dashed: before training; dotted: the common rate)",

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lab import stats
 from lab.report.canvas import COLOURS, GREY, subplots, tokens_text
 
 if TYPE_CHECKING:
@@ -26,30 +27,54 @@ def known(summary: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
 
 
 def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
-    """Excess of each skill and forced-choice accuracy, a row a skill, a marker an arm (mean over seeds); None without skills."""
+    """Excess of each skill, its paired difference to the baseline, and forced-choice accuracy; None without skills.
+
+    A row a skill, a marker an arm: the mean over seeds, of differences with its 95 % interval.
+    """
     tables = {
-        arm.label: [known(arm.records[seed]["summary"]) for seed in arm.values] for arm in evidence.arms
+        arm.label: {seed: known(arm.records[seed]["summary"]) for seed in arm.values} for arm in evidence.arms
     }
-    tables = {label: found for label, found in tables.items() if found and all(found)}
+    tables = {label: found for label, found in tables.items() if found and all(found.values())}
     if not tables:
         return None
-    names = _hardest_first([table for found in tables.values() for table in found])
-    names = [n for n in names if all(t[n]["words"] >= FEWEST_WORDS for f in tables.values() for t in f)]
-    figure, (excess, accuracy) = subplots(1, 2, size=(10, 0.9 + 0.42 * len(names)), sharey=True)
-    for key, axes in (("excess", excess), ("accuracy", accuracy)):
-        for number, (label, found) in enumerate(tables.items()):
-            shift = 0.5 * ((number + 0.5) / len(tables) - 0.5)
-            points = [(name, [t[name][key] for t in found if name in t]) for name in names]
-            kept = [(i, statistics.fmean(v)) for i, (_, v) in enumerate(points) if v and None not in v]
-            look = {**looks[label], "linestyle": ""}
-            axes.plot([v for _, v in kept], [i + shift for i, _ in kept], markersize=4.5, label=label, **look)
+    every = [table for found in tables.values() for table in found.values()]
+    names = [n for n in _hardest_first(every) if all(table[n]["words"] >= FEWEST_WORDS for table in every)]
+    figure, (excess, difference, accuracy) = subplots(1, 3, size=(12.5, 0.9 + 0.42 * len(names)), sharey=True)
+    base = tables.get(evidence.baseline.label, {})
+    for number, (label, found) in enumerate(tables.items()):
+        look = {**looks[label], "linestyle": "", "markersize": 4.5, "label": label}
+        for i, name in enumerate(names):
+            row = i + 0.5 * ((number + 0.5) / len(tables) - 0.5)
+            excess.plot(statistics.fmean(table[name]["excess"] for table in found.values()), row, **look)
+            if None not in (right := [table[name]["accuracy"] for table in found.values()]):
+                accuracy.plot(statistics.fmean(right), row, **look)
+            paired = [
+                found[s][name]["excess"] / base[s][name]["excess"] - 1
+                for s in found.keys() & base.keys()
+                if base[s][name]["excess"] > 0
+            ]
+            if paired and found is not base:
+                estimate = stats.estimate(paired).times(100)
+                difference.plot(estimate.mean, row, **look)
+                if estimate.low is not None and estimate.high is not None:
+                    difference.hlines(row, estimate.low, estimate.high, color=look["color"], linewidth=1.4)
     excess.set(title="Excess over the floor (0 is perfect)", xlabel="bits a word of the skill")
     excess.set_yticks(range(len(names)), names)
     excess.invert_yaxis()
     excess.set_xlim(left=0)
+    difference.axvline(0, color=GREY, linewidth=1)
+    difference.set(title="Excess against the baseline's (left is better)", xlabel="%, mean and 95 % interval")
     accuracy.axvline(0.5, color=GREY, linewidth=1)
     accuracy.set(title="Forced choice (line: chance)", xlabel="share right")
-    accuracy.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+    handles = {handle.get_label(): handle for handle in excess.lines}
+    accuracy.legend(
+        handles.values(),
+        handles.keys(),
+        fontsize=8,
+        loc="center left",
+        bbox_to_anchor=(1.02, 0.5),
+        frameon=False,
+    )
     return figure
 
 

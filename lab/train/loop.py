@@ -22,7 +22,7 @@ from lab.runs import RunStore
 from lab.train import checkpoint
 from lab.train.evaluate import evaluate, forced_choices, leak, skill_table
 from lab.train.lengths import evaluate_lengths, name_of, undefined
-from lab.train.loss import cross_entropy, log_z, z_loss
+from lab.train.loss import cross_entropy, log_z, uniform_cross_entropy, z_loss
 from lab.train.optimizer import OPTIMIZERS
 from lab.train.sample import samples
 from lab.train.schedule import factor
@@ -171,6 +171,8 @@ class _Run:
                 )
             nats = cross_entropy(out.logits, micro[:, 1:])
             loss = nats
+            if smoothing := config.regularization.label_smoothing:
+                loss = (1 - smoothing) * nats + smoothing * uniform_cross_entropy(out.logits)
             if config.stability.z_loss:
                 loss = loss + config.stability.z_loss * z_loss(out.logits)
             (loss / self.tokens_per_step + out.aux * len(micro) / config.rows).backward()
@@ -195,8 +197,9 @@ class _Run:
         return values, dict(zip(stats, rest, strict=True)), None
 
     def evaluate(self) -> dict[str, Any]:
+        """Rows vary in length, so uncompiled."""
         autocast = self.autocast()
-        return evaluate(self.forward, self.validation, self.shards, device=self.device, autocast=autocast)
+        return evaluate(self.model, self.validation, self.shards, device=self.device, autocast=autocast)
 
     def lengths(self) -> dict[str, float | None]:
         """Lengths vary, so uncompiled."""

@@ -32,7 +32,7 @@ def start(folder: Path) -> subprocess.Popen:
     env = os.environ | {"LAB_RESULTS": str(folder / "results"), "LAB_CACHE": str(folder.parent / "cache")}
     with open(folder / "output", "ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "lab.cli", *SWEEP],
+            [sys.executable, "-m", "lab", *SWEEP],
             env=env,
             stdout=output,
             stderr=output,

@@ -1,0 +1,43 @@
+"""What can be varied, and how well text is predicted without a model and by skill: `lab axes`, `baselines`, `skills`."""
+
+import argparse
+
+from lab import listing, places
+
+
+def axes(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.compose import variants
+
+    rows = [
+        {"id": f"{v.group}={v.name}", "state": "default" if v.default else "available", "what": v.what}
+        for v in variants()
+    ]
+    listing.show(rows, as_json=options.json, columns=("id", "state", "what"))
+    return 0
+
+
+def baselines(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.compose import Override, compose
+    from lab.data import ngram
+    from lab.plan import prepared
+    from lab.progress import preparing
+
+    config = compose([Override(text) for text in overrides])
+    with preparing() as show:
+        folder, _ = prepared(config, cache=places.CACHE, progress=show)
+    rows = [
+        {"id": f"{n['order']}-gram", "state": "measured", **n}
+        for n in ngram.baselines(
+            folder, documents=config.evaluation.documents, context_length=config.size.context_length
+        )
+    ]
+    listing.show(rows, as_json=options.json, columns=("id", "bpb", "nats_per_token"))
+    return 0
+
+
+def skills(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.skills import compare
+
+    columns, rows = compare(options.runs, places.store(), cache=places.CACHE, figure=options.figure)
+    listing.show(rows, as_json=options.json, columns=columns)
+    return 0

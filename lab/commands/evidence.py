@@ -1,0 +1,122 @@
+"""The ledger, and evidence of its own: `lab claims`, `verify-exact`, `measure`, `noise`."""
+
+import argparse
+import sys
+from typing import Any
+
+from lab import listing, places
+from lab.commands.training import execute, outcomes, reopen, tell_failures
+from lab.config import ConfigError
+from lab.runs import dumps, write_atomic
+
+
+def claims(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab import ledger, worklist
+
+    rows = ledger.rows(places.RESULTS)
+    if options.write:
+        from lab.report import ledger as page
+
+        for path in page.write(rows, ledger.beyond_register(places.RESULTS), places.RESULTS):
+            print(listing.shown(path), file=sys.stderr)
+    if options.go:
+        return worklist.run(worklist.open_work(rows, places.RESULTS), places.RESULTS, budget=options.budget)
+    if options.todo:
+        work = [
+            {
+                "id": " ".join(item.command),
+                "state": "open",
+                "core_minutes": item.minutes,
+                "claims": ", ".join(item.claims),
+            }
+            for item in worklist.open_work(rows, places.RESULTS)
+        ]
+        listing.show(work, as_json=options.json, columns=("id", "core_minutes", "claims"))
+        return 0
+    shown = [
+        {**row, **{f"minutes_{key}": value for key, value in row["core_minutes"].items()}} for row in rows
+    ]
+    listing.show(
+        shown,
+        as_json=options.json,
+        columns=("id", "state", "kind", "minutes_estimate", "minutes_spent", "says"),
+    )
+    return 0
+
+
+def verify_exact(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.exact import verify
+
+    records = verify.verify(options.names)
+    rows = [{"id": r["claim"], "state": "holds" if r["holds"] else "fails", **r} for r in records]
+    listing.show(rows, as_json=options.json, columns=("id", "state", "check", "expected", "measured"))
+    if not options.names:
+        print(listing.shown(verify.write(records, places.RESULTS)), file=sys.stderr)
+    return 0 if all(r["holds"] for r in records) else 1
+
+
+def measure(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.exact import measure as measuring
+
+    rows = []
+    for record in measuring.measure(options.names, device=options.device):
+        path = listing.shown(measuring.write(record, places.RESULTS))
+        rows.append({"id": record["claim"], "state": record["outcome"], "written": str(path), **record})
+    columns = ("id", "state", "core_minutes", "written")
+    listing.show(rows, as_json=options.json, columns=columns)
+    return 0
+
+
+def noise(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab import noise as measuring
+    from lab import plan as planning
+    from lab.progress import preparing
+
+    with preparing() as show:
+        plan = planning.make_noise(overrides, results=places.RESULTS, cache=places.CACHE, progress=show)
+    setting = plan.record["setting"]
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(plan.folder / "plan.json", dumps(plan.record, indent=1))  # so that lab status knows the runs
+    print(f"noise: the baseline and a near twin x {measuring.SEEDS} seeds, {setting}", file=sys.stderr)
+    if options.retry:
+        reopen(plan)
+    execute(plan, quiet=options.json)
+    if failed := tell_failures(outcomes(plan, group="noise")):
+        return failed
+    baseline, twin = (
+        [places.store().record(run_id) for run_id in arm["runs"].values()] for arm in plan.record["arms"]
+    )
+    try:
+        summary = measuring.summarise(baseline, {measuring.TWIN: twin})
+    except ValueError as error:
+        raise ConfigError(f"noise of {setting}: {error}.") from error
+    path = measuring.store(places.RESULTS, setting, summary)
+    rows = measuring.rows(summary)
+    if options.json:
+        listing.show(rows, as_json=True, columns=())
+    else:
+        told = [_in_words(row) for row in rows]
+        listing.show(told, as_json=False, columns=list(told[0]))
+    print(listing.shown(path), file=sys.stderr)
+    return 0
+
+
+def _in_words(row: dict[str, Any]) -> dict[str, Any]:
+    """The cells of a metric's row, spreads in the unit of its differences."""
+    from lab.metric import named
+
+    amount = named(row["id"]).amount
+    low, high = amount(row["seed_sd_low"]), amount(row["seed_sd_high"])
+    least = {
+        f"{seeds} seeds tell": "" if margin is None else amount(margin)
+        for seeds, margin in row["smallest_margin"].items()
+    }
+    return {
+        "metric": row["id"],
+        "n": row["n"],
+        "mean": row["mean"],
+        "seed sd": amount(row["seed_sd"]),
+        "95 % interval": f"{low} to {high}",
+        "paired sd": "" if row["paired_sd"] is None else amount(row["paired_sd"]),
+        **least,
+    }

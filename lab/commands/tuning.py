@@ -1,0 +1,47 @@
+"""`lab tune`."""
+
+import argparse
+
+from lab import listing, places
+from lab.commands.training import execute
+
+
+def tune(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab import space, tune
+    from lab.runs import NUMERICS
+    from lab.trials import Trials
+
+    tune.check_name(options.name)
+    ranges, rest = space.parsed(overrides)
+    trials = Trials(
+        rest,
+        ranges,
+        places.store(),
+        results=places.RESULTS,
+        cache=places.CACHE,
+        carry_out=lambda plan: execute(plan, quiet=options.json),
+    )
+    steps, points = trials.steps()
+    rungs = tune.Rungs.of(steps, points=points, factor=options.factor if options.factor > 1 else None)
+    about = {
+        "ranges": [found.json() for found in ranges], "overrides": sorted(rest), "sampler": options.sampler,
+        "seed": options.seed, "batch": options.batch, "rungs": list(rungs.steps), "factor": rungs.factor, "numerics": NUMERICS,
+    }  # fmt: skip
+    with tune.owner(options.name, places.RESULTS / "tune"):
+        study = tune.open_study(
+            options.name, storage=options.storage, folder=places.RESULTS / "tune", about=about
+        )
+        found = tune.search(
+            study, ranges, trials.score, sampler=options.sampler, seed=options.seed,
+            trials=options.trials, batch=options.batch, rungs=rungs,
+        )  # fmt: skip
+    if options.json:
+        listing.show([vars(found)], as_json=True, columns=())
+    else:
+        rows = [
+            row | {"params": " ".join(r.override(row["params"][r.key]) for r in ranges)}
+            for row in found.trials
+        ]
+        listing.show(rows, as_json=False, columns=("id", "state", "value", "rung", "params"))
+        print("\n".join(tune.told(found)))
+    return 0 if found.best else 1

@@ -1,0 +1,18 @@
+"""Where do results and caches lie? In this repository, or where LAB_RESULTS and LAB_CACHE say.
+
+Read as `places.RESULTS` when it is needed, never imported by name: a test then moves the folders in one place.
+"""
+
+import os
+from pathlib import Path
+
+from lab.runs import RunStore
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(os.environ.get("LAB_RESULTS", ROOT / "results"))
+CACHE = Path(os.environ.get("LAB_CACHE", ROOT / ".cache"))
+
+
+def store() -> RunStore:
+    """The run store of these results."""
+    return RunStore(RESULTS / "runs")
