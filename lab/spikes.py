@@ -16,9 +16,7 @@ from typing import Any
 SCORED_THRESHOLDS = (4, 7)
 LARGEST_SCORE = 1e6  # a jump from a flat signal has no finite one
 LOOK_BACK = 10
-Series = dict[
-    str, list[float | None]
-]  # statistic -> its value at steps 1, 2, ...; None where it was not finite
+Series = dict[str, list[float | None]]  # statistic -> its value at steps 1, 2, ...; None where not finite
 Mover = tuple[int, str]  # how many steps before the spike, 0 for at it, and which statistic
 
 

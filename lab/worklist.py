@@ -1,8 +1,9 @@
 """What is still to be run for the ledger, and in which order? The cheapest first, published lines counted as done.
 
 A piece of work is one command: `lab verify-exact`, `lab measure CLAIM` or `lab sweep NAME`. A sweep serves all the claims of
-its ablation; what it still lacks is estimated from the runs that have not ended and the pace of the published ones. A sweep is stopped where the budget ends and goes on the next time; one that has
-ended is published, and the ledger is written at the end.
+its ablation; what it still lacks is estimated from the runs that have not ended and the pace of the published ones. A sweep
+is stopped where the budget ends and goes on the next time; one that has ended is published, and the ledger is written at the
+end.
 """
 
 from __future__ import annotations

@@ -218,6 +218,38 @@ def test_a_record_says_what_moved_first_by_the_window_of_its_own_run(store):
     }  # fmt: skip
 
 
+def published(config):
+    summary = {"state": "finished", "reason": None, "val/bpb": 1.25}
+    return {"run_id": run_id(config), "state": "finished", "provenance": PROVENANCE, "summary": summary}
+
+
+def test_a_published_record_stands_for_a_run_until_the_run_is_trained(store):
+    config = tiny_run(data_fingerprint="f")
+    record, run = published(config), run_id(config)
+    assert store.adopt(record, config, {"group": "g"})
+    assert store.state(run) == "finished" and store.record(run) == record
+    assert store.adopted(run) and not store.adopt(record, config, {"group": "g"})
+    store.clear(run)
+    assert store.state(run) == "pending" and not store.adopted(run)
+
+
+def test_a_record_half_taken_over_is_none(store, monkeypatch):
+    config = tiny_run(data_fingerprint="f")
+    run = run_id(config)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStore, "finish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            store.adopt(published(config), config, {"group": "g", "counts": {}})
+    assert store.state(run) == "pending" and store.record(run)["summary"] is None
+    store.open_metrics(run, after=0).close()
+    store.finish(run, {"state": "diverged", "reason": "x"})
+    assert store.record(run)["state"] == "diverged"
+
+
 def test_nothing_temporary_is_left_behind(store):
     run = started(store)
     (store.folder(run) / ".summary.json.99.tmp").write_text("dead")

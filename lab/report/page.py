@@ -49,7 +49,8 @@ CAPTIONS = {
     "skills": (
         "By skill",
         "Left: what the words that test a skill cost beyond their exact surprisal, in bits a word, mean over seeds; 0 is a "
-        "perfect model. Middle: the same against the baseline's, paired by seed, with 95 % intervals. Right: how often the true continuation is likelier than one that the grammar forbids there.",
+        "perfect model. Middle: the same against the baseline's, paired by seed, with 95 % intervals. Right: how often the true "
+        "continuation is likelier than one that the grammar forbids there.",
     ),
 }
 BY_ARM = (

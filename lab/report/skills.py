@@ -67,14 +67,8 @@ def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
     accuracy.axvline(0.5, color=GREY, linewidth=1)
     accuracy.set(title="Forced choice (line: chance)", xlabel="share right")
     handles = {handle.get_label(): handle for handle in excess.lines}
-    accuracy.legend(
-        handles.values(),
-        handles.keys(),
-        fontsize=8,
-        loc="center left",
-        bbox_to_anchor=(1.02, 0.5),
-        frameon=False,
-    )
+    where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)}
+    accuracy.legend(handles.values(), handles.keys(), fontsize=8, frameon=False, **where)
     return figure
 
 
