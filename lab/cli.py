@@ -12,8 +12,7 @@ from typing import Any
 from lab import arguments
 from lab.commands import checkpoints, corpora, evidence, runs, sweeps, training, tuning
 from lab.config import ConfigError, closest
-
-STOPPED = 130
+from lab.runs import STOPPED
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -34,6 +34,7 @@ NUMERICS = 1  # raised by hand when the mathematics of training changes; golden 
 RESULT_STATES = ("finished", "diverged", "pruned")
 END_STATES = (*RESULT_STATES, "failed")
 LIKENESS = ("torch", "device_kind")  # provenance that all of a run's steps share
+STOPPED = 130  # exit status of a command that was interrupted and goes on where it stopped when given again
 KEPT_CHECKPOINTS = 2
 PUBLISHED = "published.json"
 REASON_CHARACTERS = 500

@@ -14,10 +14,10 @@ import torch
 from lab import parcel
 from lab.config import ConfigError
 from lab.progress import lines
+from lab.runs import STOPPED
 from lab.sweep import Stopped, execute
 
 OLDEST_TORCH = (2, 11)
-STOPPED = 130
 SECONDS_BETWEEN_LINES = 60.0
 
 

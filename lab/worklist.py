@@ -25,10 +25,9 @@ from lab.evidence import run_ids
 from lab.ledger import DECIDED, INCONCLUSIVE, ROOT, Row, flops, seconds_per_flop, tested
 from lab.publish import publish
 from lab.report import ledger as page
-from lab.runs import END_STATES, RunStore
+from lab.runs import END_STATES, STOPPED, RunStore
 
 LEAST_MINUTES = 1.0  # a sweep is not begun for less
-STOPPED = 130  # exit status of a sweep that was interrupted and goes on with the same command
 VERIFY_MINUTES, MEASURE_MINUTES = 1.0, 1.0  # before either has run here
 
 

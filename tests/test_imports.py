@@ -17,7 +17,7 @@ TRAINING = (
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "commands", "cli")
 READING = (
     "spikes", "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "search", "confounds", "claims", "simulation", "ledger",
-    "report", "publish", "commands", "cli",
+    "report", "publish", "worklist", "commands", "cli",
 )  # fmt: skip
 HEAVY = {
     "torch",
