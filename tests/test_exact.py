@@ -10,7 +10,19 @@ import scipy.stats
 import torch
 
 from lab.config import ConfigError
-from lab.exact import attention, inference, measure, norms, parallelism, speculation, survey, timing, verify
+from lab.exact import (
+    attention,
+    cost,
+    inference,
+    measure,
+    models,
+    norms,
+    parallelism,
+    speculation,
+    survey,
+    timing,
+    verify,
+)
 from lab.exact.check import equal, same
 from lab.runs import dumps
 
@@ -226,6 +238,37 @@ def test_outcomes_of_timed_ratios():
     assert judged([ratio(0.99, 1.01)]) == "too small to matter"
     assert judged([ratio(0.9, 1.1)]) == "inconclusive"
     assert judged([ratio(0.9, 0.95), ratio(1.05, 1.1)]) == "inconclusive"
+
+
+@pytest.mark.parametrize("claim", ["rms-vs-ln-speed", "parallel-speed", "depth-latency"])
+def test_every_timed_ratio_is_measured(claim, monkeypatch):
+    """With one call of each side in place of 31: its table has a row a comparison and its parts follow the ratios."""
+
+    def compare(first, second, *, device):
+        return timing.Ratio(1, 1.5, 1.4, 1.6, timing.seconds(first, device), timing.seconds(second, device))
+
+    monkeypatch.setattr(cost, "compare", compare)
+    found = cost.CLAIMS[claim]("cpu")
+    assert all(len(row) == len(found["table"]["header"]) for row in found["table"]["rows"])
+    assert found["outcome"] == "reproduced" and all(part["holds"] for part in found["parts"])
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_timed_parallel_block_is_the_model_s_own(fused):
+    shape = dict(
+        d_model=64, num_layers=2, num_heads=2, head_dim=32, d_ff=160, vocab_size=64, context_length=32
+    )
+    own = models.model(models.run_config("block=parallel", **shape), dtype=torch.float64)
+    serial = models.model(models.run_config(**shape), dtype=torch.float64)
+    for theirs, ours in zip(own.blocks, serial.blocks, strict=True):
+        ours.attention.load_state_dict(theirs.attention.state_dict())
+        ours.ffn.load_state_dict(theirs.ffn.state_dict())
+        ours.attention_placement.load_state_dict(theirs.placement.state_dict())
+    x = y = torch.randn(2, 32, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for block in own.blocks:
+        y = block(y, own.position, drop=lambda t, site: t, diagnostics=False)[0]
+    timed = cost.Parallel(serial.blocks, fused=fused)(x, serial.position)
+    torch.testing.assert_close(timed, y)
 
 
 def test_measured_claims_and_their_records(monkeypatch, tmp_path):

@@ -244,7 +244,7 @@ def parallel(device: str) -> dict[str, Any]:
         def serial(model: Any = model, x: Tensor = x) -> None:
             y = x
             for block in model.blocks:
-                y, _ = block(y, model.position, drop=lambda t, site: t, diagnostics=False)
+                y = block(y, model.position, drop=lambda t, site: t, diagnostics=False)[0]
             y.square().sum().backward()
 
         def of(blocks: Parallel, model: Any = model, x: Tensor = x) -> Callable[[], None]:
