@@ -146,7 +146,7 @@ def _seeds(plan: dict[str, Any]) -> list[str]:
     if claims:
         found.append(
             f"Reproduced, contradicted and too small are each wrong for any claim of a family in at most 5 % of experiments (Holm); "
-            f"{len(claims)} claims in {len(families)} famil{'y' if len(families) == 1 else 'ies'}. A better-than claim is tested "
+            f"{len(claims)} claim{'s' * (len(claims) > 1)} in {len(families)} famil{'y' if len(families) == 1 else 'ies'}. A better-than claim is tested "
             "against no difference, and its margin applies to the mean alone. The arm shown as best was picked from the seeds that "
             "judge it, so its level is a little flattered; the verdicts compare with every rival instead and do not rest on that choice."
         )
