@@ -107,7 +107,7 @@ def flops_and_time(device: str) -> dict[str, Any]:
         )
         other = 1 - shares["products"]
         parts[
-            f"attention {name}: the rest is {100 * other:.1f} % of time, {other / rest:.0f} times its share of operations"
+            f"attention {name}: the rest is {100 * other:.1f} % of time, {other / rest:.1f} times its share of operations"
         ] = other > 10 * rest
     return {
         "outcome": outcome(list(parts.values()), [not holds for holds in parts.values()]),
