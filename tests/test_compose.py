@@ -113,6 +113,17 @@ def test_numbers_and_option_names_mean_one_value():
     assert compose([Override("heads=6")]).heads.value == 6
 
 
+def test_the_last_choice_of_an_axis_counts_a_number_or_a_name():
+    """A sweep lays the user's overrides over those of its ablation."""
+
+    def chosen(*texts):
+        return compose([Override(text) for text in texts])
+
+    assert chosen("ffn_ratio=4", "ffn_ratio=gated_8_3") == chosen("ffn_ratio=gated_8_3")
+    assert chosen("ffn_ratio=gated_8_3", "ffn_ratio=4") == chosen("ffn_ratio=4")
+    assert chosen("aspect=3", "aspect=size").aspect.value is None
+
+
 def test_stability_tricks_combine_and_leave_the_rest_neutral():
     stability = compose([Override("stability=[z_loss,qk_norm]")]).stability
     assert (stability.z_loss, stability.qk_norm) == (1e-4, True)
