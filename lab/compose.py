@@ -190,7 +190,7 @@ def checked(overrides: Sequence[Override]) -> tuple[list[str], dict[str, str], l
             text = f"{key}={value}"
         else:
             text = f"{key}={override.text.partition('=')[2]}"
-        if key in groups():  # an option takes the place of a number chosen before it, which Hydra would apply after it
+        if key in groups():  # Hydra would apply a number that was chosen before this option after it
             texts.pop(f"{key}.value", None)
         texts[key], sources[key] = text, override.source
     return list(texts.values()), sources, problems
