@@ -71,7 +71,7 @@ class Comparison:
                 else f"{self.label}: no shared seed"
             )
         notes = [f"{arm.label} diverged for {seeds(arm.diverged)}" for arm in self.diverged]
-        entered = f"; {' and '.join(notes)}, entered as before training" if notes else ""
+        entered = f"; {' and '.join(notes)}, entered {self.metric.diverged_as}" if notes else ""
         return f"{self.label}: {self.metric.text(self.estimate)}{entered}"
 
     def json(self) -> dict[str, object]:

@@ -209,14 +209,16 @@ def _machines(evidence: Evidence) -> list[str]:
 
 
 def _ended_badly(evidence: Evidence) -> list[str]:
-    found = []
+    diverged: dict[str, list[str]] = {}
     for arm in evidence.arms:
-        diverged = sorted(seed for seed, state in arm.states.items() if state == "diverged")
-        if diverged:
-            found.append(
-                f"{arm.label} diverged for {seed_list(diverged)}: it enters as the loss it had before training, in its mean as well; "
-                "figures show the finished runs."
-            )
+        if of := [seed for seed, state in arm.states.items() if state == "diverged"]:
+            diverged.setdefault(seed_list(of), []).append(arm.label)
+    found = [
+        f"Diverged for {of}: {'; '.join(labels)}. Each enters as the loss it had before training, in its mean as well; figures show "
+        "the finished runs."
+        for of, labels in diverged.items()
+    ]
+    for arm in evidence.arms:
         if arm.missing:
             states = ", ".join(f"seed {seed} {state}" for seed, state in sorted(arm.missing.items()))
             found.append(f"{arm.label} is incomplete ({states}); claims that rest on it stay open.")

@@ -11,7 +11,8 @@
     tokens_per_second                                    a fraction; higher is better
     lr/max_stable, lr/width, lr/sensitivity              from the search of learning rates, see lab/lr_range.py
 
-A diverged run enters as what a model without training has: the loss of its first step, and chance where it chooses.
+A diverged run enters as what a model without training has: the loss of its first step, or of a uniform guess where that was not
+finite, and chance where it chooses.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ GAP_SHARE = 0.1
 SCORES = ("events", "score_k4", "score_k7", "p999_over_median")
 SIGNALS = ("grad/norm", "train/loss")
 LOSSES = ("val/bpb", "val/loss", "val/excess_bpb", "train/loss")
+OWN_STEPS = ("spikes/", "tokens_per_second", "peak/")  # where a diverged run counts for the steps it had
 SEARCHED = "lr/"  # metrics of the learning-rate search, a value for each of its seeds
 
 
@@ -57,6 +59,11 @@ class Metric:
         if self.name in LOSSES or self.name.startswith("val/bpb/"):
             return f"{better} is better than {worse}"
         return f"{self.name} of {better} is {'higher' if self.higher_is_better else 'lower'} than that of {worse}"
+
+    @property
+    def diverged_as(self) -> str:
+        """What a diverged run enters with, in words."""
+        return "with the steps they had" if self.name.startswith(OWN_STEPS) else "as before training"
 
     def text(self, worse: Estimate) -> str:
         shown = self.shown(worse)
@@ -136,14 +143,17 @@ def value_at_init(record: dict[str, Any], name: str) -> float | None:
     Its spikes and its speed are those it had. Nats a token become bits a byte by the run's own evaluations, or, where it
     has none, by the bytes a token of its training text.
     """
-    if name.startswith(("spikes/", "tokens_per_second", "peak/")):
+    if name.startswith(OWN_STEPS):
         return value_of(record, name)
     if name.startswith("accuracy/"):
         return CHANCE
     curves, summary = record["curves"], record["summary"]
-    nats = curves["train"][0][2] if curves["train"] else None
-    if nats is None or name in ("val/loss", "train/loss"):
-        return _number(nats)
+    if not curves["train"]:
+        return None
+    first = curves["train"][0][2]
+    nats = math.log(record["config"]["shape"]["vocab_size"]) if first is None else float(first)
+    if name in ("val/loss", "train/loss"):
+        return nats
     if name != "val/bpb":
         return None
     for _, _, loss, bpb in curves["validation"]:

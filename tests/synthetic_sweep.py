@@ -120,6 +120,7 @@ def record(run_id: str, value: float | str, *, torch: str = "2.13.0", lr: float 
             "optimizer": {"name": "adamw", "lr": lr},
             "precision": {"dtype": "float32", "compile": False},
             "data_fingerprint": "d41d8cd98f",
+            "shape": {"vocab_size": 1024},
         },
         "counts": {"parameters": 640_000, "body_parameters": 443_000, "flops_per_token": 4e6},
         "provenance": {

@@ -155,7 +155,15 @@ def test_a_diverged_run_enters_as_the_loss_before_training_and_is_named():
     assert found["claims"][0]["outcome"] == "inconclusive"
     assert "plain 64x diverged for seed 1" in found["claims"][0]["why"]
     assert found["claims"][0]["estimates"][0]["diverged"] == ["plain_x64"]
-    assert any("plain 64x diverged for seed 1" in line for line in found["confounds"])
+    assert any(line.startswith("Diverged for seed 1: plain 64x.") for line in found["confounds"])
+
+
+def test_a_first_loss_that_is_not_finite_counts_as_a_uniform_guess():
+    """A guess among 1,024 tokens takes 10 bits; half as many tokens as bytes makes 5 a byte."""
+    plan, records = sweep({"plain_x4": around(1.5), "plain_x64": [1.6, "diverged", 1.6]}, claims=[BETTER])
+    records[4]["curves"] |= {"train": [[1, 1024, None, None]], "validation": []}
+    records[4]["summary"] |= {"tokens": 1024, "bytes": 2048}
+    assert claims.verdict(plan, records)["arms"][1]["at_init"] == {"1": pytest.approx(5.0)}
 
 
 def test_an_arm_that_always_diverges_is_worse():

@@ -47,6 +47,7 @@ def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
     """Final bits per byte against x, and below it the paired difference to the baseline with 95 % t intervals."""
     figure, (level, difference) = subplots(2, 1, size=(8, 6.4), sharex=True, height_ratios=(1, 1.25))
     numeric = all(arm.x is not None for arm in evidence.arms)
+    crowded = len(evidence.arms) > 6
     where = {arm.name: float(number) if arm.x is None else arm.x for number, arm in enumerate(evidence.arms)}
     for number, family in enumerate(sorted({arm.family for arm in evidence.arms})):
         arms = [arm for arm in evidence.family(family) if arm.values]
@@ -75,8 +76,9 @@ def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
             )
     for arm in evidence.arms:
         if arm.diverged and not numeric:
-            text = f"{len(arm.diverged)} of {len(arm.states)}\ndiverged"
-            level.annotate(text, (where[arm.name], 0.5), (0, 0), xycoords=UP, ha="center", **SMALL)
+            text = f"{len(arm.diverged)} of {len(arm.states)} diverged"
+            turned = {"ha": "center", "va": "top", "rotation": 90 if crowded else 0}
+            level.annotate(text, (where[arm.name], 0.97), (0, 0), xycoords=UP, **turned, **SMALL)
     for name, bpb in _reference_lines(evidence).items():
         level.axhline(bpb, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
         level.annotate(f"{name} {bpb:.2f}", (0.005, bpb), (0, 2), xycoords=ALONG, **SMALL)
@@ -90,7 +92,9 @@ def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
     if numeric:
         difference.set_xscale("log", base=2)
         difference.minorticks_off()
-    difference.set_xticks(list(ticks), list(ticks.values()), rotation=30 if len(ticks) > 6 else 0)
+    else:
+        difference.set_xlim(-0.5, len(ticks) - 0.5)
+    difference.set_xticks(list(ticks), list(ticks.values()), rotation=30 if crowded else 0)
     return figure
 
 

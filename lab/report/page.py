@@ -224,13 +224,16 @@ def _spike_score(arm: Arm, key: str) -> float | None:
 
 
 def _failures(evidence: Evidence) -> list[str]:
-    """Runs that ended badly, with the reason they gave."""
-    ended = [(arm, seed, record) for arm in evidence.arms for seed, record in arm.records.items()]
-    return [
-        f"{arm.label}, seed {seed} ({record['run_id']}): {record['state']}: {record['summary']['reason']}"
-        for arm, seed, record in ended
-        if record["summary"] and record["state"] != "finished"
-    ]
+    """Runs that ended badly, with the reason they gave, an arm a sentence."""
+    ended = {
+        arm.label: [
+            f"seed {seed} ({record['run_id']}) {record['state']}: {record['summary']['reason']}"
+            for seed, record in arm.records.items()
+            if record["summary"] and record["state"] != "finished"
+        ]
+        for arm in evidence.arms
+    }
+    return [f"{label}: {'; '.join(runs)}" for label, runs in ended.items() if runs]
 
 
 def _provenance(evidence: Evidence) -> list[tuple[str, str]]:
