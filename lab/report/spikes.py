@@ -50,7 +50,7 @@ def of_pairs(plan: dict[str, Any], evidence: Evidence) -> Figure | None:
         )
         right.set_yscale("log")
         right.set_ylim(top=min(right.get_ylim()[1], TOP_NORM * max(_typical(arm, NORM) for arm in arms)))
-        right.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
+        right.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         right.yaxis.set_minor_locator(NullLocator())
         for axes, (signal, _, _) in ((left, LOSS), (right, NORM)):
