@@ -166,6 +166,12 @@ def test_a_first_loss_that_is_not_finite_counts_as_a_uniform_guess():
     assert claims.verdict(plan, records)["arms"][1]["at_init"] == {"1": pytest.approx(5.0)}
 
 
+def test_spikes_of_a_diverged_run_are_said_to_be_those_it_had():
+    spikes = BETTER | {"metric": "spikes/grad/norm/score_k4"}
+    found = judged({"plain_x4": around(1.5), "plain_x64": [1.6, "diverged", 1.6]}, spikes)
+    assert "plain 64x diverged for seed 1, entered with the steps they had" in found["why"]
+
+
 def test_an_arm_that_always_diverges_is_worse():
     assert judged({"plain_x4": around(1.5), "plain_x64": ["diverged"] * 3}, BETTER)["outcome"] == "reproduced"
 
