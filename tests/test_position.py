@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -12,7 +13,10 @@ from transformers.models.bloom import modeling_bloom
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from lab.config import ConfigError
+from lab.model.attention import Attention
+from lab.model.bias import VARIANTS as BIASES
 from lab.model.initializer import initialize
+from lab.model.pattern import LayerRule
 from lab.model.position import VARIANTS, Position, alibi_slopes
 from tests.tiny_model import INIT, SHAPE, build, choice, tiny, tokens
 
@@ -184,3 +188,68 @@ def test_parameters_without_a_meaning_are_refused(name: str, changes: dict, mess
 def test_ntk_needs_more_than_one_pair_of_channels() -> None:
     with pytest.raises(ConfigError, match="needs head size 4 or more"):
         made("rope_ntk", dataclasses.replace(SHAPE, head_dim=2))
+
+
+def test_rotary_scores_depend_on_the_distance_alone() -> None:
+    generator = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 8, generator=generator, dtype=torch.float64)
+    q, k = made("rope", dataclasses.replace(SHAPE, context_length=64)).rotate(
+        q.expand(1, 1, 64, 8), k.expand(1, 1, 64, 8)
+    )
+    scores = (q @ k.transpose(-2, -1))[0, 0]
+    for distance in range(-63, 64):
+        diagonal = scores.diagonal(distance)
+        torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal), rtol=0, atol=5e-5)
+    assert scores[:, 0].std() > 0.1
+    torch.testing.assert_close(q.norm(dim=-1), q[..., :1, :].norm(dim=-1).expand(1, 1, 64), rtol=0, atol=1e-6)
+
+
+def test_a_position_bias_is_added_to_the_scores() -> None:
+    class Distance(Position):
+        """Head h subtracts 2^-h per token of distance: ALiBi, Press et al. 2021 (2108.12409)."""
+
+        def bias(self, q: Tensor, *, layer: int) -> Tensor:
+            distance = torch.arange(q.shape[-2])[:, None] - torch.arange(q.shape[-2])
+            return -distance * 0.5 ** torch.arange(SHAPE.num_heads)[:, None, None]
+
+    attention = Attention(
+        SHAPE,
+        layer=0,
+        rule=LayerRule(),
+        biases=BIASES["none"],
+        qk_norm=False,
+        qk_norm_joint=False,
+        softcap=None,
+    )
+    initialize(attention, init=tiny().init, seed=0)
+    x = torch.randn(2, 9, SHAPE.d_model, generator=torch.Generator().manual_seed(0))
+    q, k, v = (
+        F.linear(x, getattr(attention, part).weight).view(2, 9, 3, 8).transpose(1, 2) for part in "qkv"
+    )
+    mask = Distance().bias(q, layer=0) + torch.full((9, 9), -math.inf).triu(1)
+    expected = F.linear(
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2),
+        attention.out.weight,
+    )
+    torch.testing.assert_close(attention(x, Distance(), diagnostics=False)[0], expected)
+
+
+def test_every_shipped_position_is_silent_where_it_has_no_say() -> None:
+    q, k, x = torch.randn(3, 1, 3, 5, 8, generator=torch.Generator().manual_seed(0)).unbind(0)
+    for name in VARIANTS:
+        parameters = choice("position", name)
+        del parameters["name"]
+        variant, weights = VARIANTS[name](SHAPE, **parameters), q.new_ones(1, 3, 5, 5)
+        acts = {hook for hook in ("embed", "rotate", "bias", "read") if variant.acts(hook)}
+        expected = (
+            {"embed"} if name in {"learned", "sine"} else {"rotate"} if name.startswith("rope") else {"bias"}
+        )
+        assert acts == {"relative": {"bias", "read"}, "none": set()}.get(name, expected)
+        if "embed" not in acts:
+            assert variant.embed(x) is x
+        if "rotate" not in acts:
+            assert variant.rotate(q, k) == (q, k)
+        if "bias" not in acts:
+            assert variant.bias(q, layer=0) is None
+        if "read" not in acts:
+            assert variant.read(weights, layer=0) is None
