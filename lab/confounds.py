@@ -106,6 +106,7 @@ def _edges(search: dict[str, Any], evidence: Evidence) -> list[str]:
     ]
     grid = f"Every arm tried the same {len(values)} rates, {values[0]:g} to {values[-1]:g}"
     grid += f"; the grid was extended {times} time{'s' * (times > 1)}" if times else ""
+    grid += ", and one between them where its losses pointed" if search.get("between") else ""
     return [
         grid + ".",
         f"Differences are those at each arm's best rate; the table has those at {search['common']:g} for all as well.",

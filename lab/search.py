@@ -1,16 +1,18 @@
 """Which learning rates does a search try, and which one does each arm train with?
 
 Stage 1 trains every arm at every rate of one grid with tuning seeds that judge nothing; while an arm is best at an edge, the
-grid grows there by one step for all arms, MOST_EXTENSIONS times at most. Stage 2 trains the seeds that judge, at the best
-rate of each arm and at the common one, which the baseline is configured with. A diverged run counts as its loss before training.
+grid grows there by one step for all arms, MOST_EXTENSIONS times at most. Then each arm tries one rate more, between those of
+the grid, where its losses say that the lowest lies. Stage 2 trains the seeds that judge, at the best rate of each arm and at
+the common one, which the baseline is configured with. A diverged run counts as its loss before training.
 
 A search is part of a plan record, read by lab/lr_range.py (seeds, losses, at_init) and reports:
 
     key, common, values     what was searched, the baseline's own value, the grid by rising value
     metric, seeds           the loss, and the tuning seeds
-    arms                    {arm: {rate: {seed: run_id}}}
-    losses, at_init         {arm: {rate: [loss by seed, null where it diverged]}}; {arm: loss before training}
-    means                   {arm: {rate: mean over seeds, at most the loss before training}}
+    arms                    {arm: {rate: {seed: run_id}}}, the rates of `between` too
+    losses, at_init         {arm: {rate of the grid: [loss by seed, null where it diverged]}}; {arm: loss before training}
+    means                   {arm: {rate of the grid: mean over seeds, at most the loss before training}}
+    between                 {arm: {lr, losses, mean}} of the rate off the grid; absent in plans of before 30 November 2026
     best, interior          {arm: rate}; {arm: whether the best one lies inside the grid}
     sensitivity             {arm: mean over the grid of the loss less the best, over seeds} (lab/lr_range.py)
 """
@@ -51,6 +53,25 @@ def extended(values: Sequence[float], best: dict[str, float], *, decades: float)
     return [*low, *values, *high]
 
 
+def between(found: dict[str, Any]) -> dict[str, float]:
+    """Of each arm that is best inside the grid: where a parabola through that loss and those of the rates beside it is lowest.
+
+    The parabola is one in log rate, so this lies half a step from the best rate at most, and at it where all three are equal.
+    """
+    rates = {}
+    for arm, best in found["best"].items():
+        if not found["interior"][arm]:
+            continue
+        at, means = found["values"].index(best), found["means"][arm]
+        lower, higher = found["values"][at - 1], found["values"][at + 1]
+        rise = {rate: means[written(rate)] - means[written(best)] for rate in (lower, higher)}
+        left, right = math.log10(lower / best), math.log10(higher / best)
+        curvature = (rise[higher] / right - rise[lower] / left) / (right - left)
+        slope = rise[lower] / left - curvature * left
+        rates[arm] = _step(best, -slope / (2 * curvature)) if curvature > 0 else best
+    return rates
+
+
 def table(
     runs: dict[str, dict[str, dict[str, str]]],
     records: dict[str, dict[str, Any]],
@@ -60,11 +81,7 @@ def table(
 
     Raises ConfigError for a run that neither finished nor diverged: its loss is not known.
     """
-    open_runs = [name for name, record in records.items() if record["state"] not in ("finished", "diverged")]
-    if open_runs:
-        raise ConfigError(
-            f"{len(open_runs)} runs of the search have no loss: {', '.join(sorted(open_runs)[:3])}."
-        )
+    _all_ended(records)
     losses: dict[str, dict[str, list[float | None]]] = {}
     at_init: dict[str, float] = {}
     for arm, by_rate in runs.items():
@@ -94,9 +111,34 @@ def table(
     }
 
 
+def refined(
+    found: dict[str, Any], runs: dict[str, dict[str, dict[str, str]]], records: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """The search with what each arm's rate off the grid gave; `runs` and `records` as for `table`, one rate an arm."""
+    _all_ended(records)
+    arms, best, tried = dict(found["arms"]), dict(found["best"]), {}
+    for arm, by_rate in runs.items():
+        [(rate, of)] = by_rate.items()
+        losses = [_loss(records[of[str(seed)]]) for seed in found["seeds"]]
+        mean = fmean(_entered(loss, found["at_init"][arm]) for loss in losses)
+        tried[arm] = {"lr": float(rate), "losses": losses, "mean": mean}
+        arms[arm] = arms[arm] | by_rate
+        if mean < found["means"][arm][written(best[arm])]:
+            best[arm] = float(rate)
+    return found | {"arms": arms, "between": tried, "best": best}
+
+
 def at_rate(run: Any, rate: float) -> Any:
     """The same RunConfig with another learning rate."""
     return dataclasses.replace(run, optimizer=dataclasses.replace(run.optimizer, lr=rate))
+
+
+def _all_ended(records: dict[str, dict[str, Any]]) -> None:
+    open_runs = [name for name, record in records.items() if record["state"] not in ("finished", "diverged")]
+    if open_runs:
+        raise ConfigError(
+            f"{len(open_runs)} runs of the search have no loss: {', '.join(sorted(open_runs)[:3])}."
+        )
 
 
 def _step(rate: float, decades: float) -> float:

@@ -1,6 +1,7 @@
 """In which stages does a sweep train, and when does it stop adding seeds?
 
-    search     every arm at every learning rate, on tuning seeds (lab/search.py); the grid may grow
+    search     every arm at every learning rate of a grid, on tuning seeds (lab/search.py); the grid may grow
+    between    each arm at one rate more, between those of the grid, on the same seeds
     look       the first look's seeds of every arm; then the next look's, unless every claim is decided
 
 Each stage follows from what the store holds of those before, so a sweep that is stopped or killed in any of them goes on
@@ -21,6 +22,7 @@ from lab.plan import Plan, PlannedArm, job_of
 from lab.runs import RESULT_STATES, RunStore
 
 Jobs = dict[str, dict[str, Any]]
+RunsByRate = dict[str, dict[str, dict[str, str]]]  # {arm: {rate: {seed: run_id}}}
 CarryOut = Callable[[Plan, str], None]
 
 
@@ -59,18 +61,26 @@ def foretold(plan: Plan) -> str:
     return (
         f"search: {first} runs of {arms} arms at {', '.join(map(rates.written, values))} with seeds "
         f"{', '.join(map(str, wanted.seeds))}, {step} more each time an arm is best at an edge, at most "
-        f"{rates.MOST_EXTENSIONS} times; then the runs above at each arm's best rate and at the common one"
+        f"{rates.MOST_EXTENSIONS} times; {step} between the rates of the grid; then the runs above at each arm's best rate and at "
+        "the common one"
     )
 
 
 def grid_jobs(
     plan: Plan, values: Sequence[float], seeds: Sequence[int], results: Path
-) -> tuple[Jobs, dict[str, dict[str, dict[str, str]]]]:
+) -> tuple[Jobs, RunsByRate]:
     """Every arm at every rate with every seed: jobs by run id, and {arm: {rate: {seed: run_id}}}."""
+    return _rate_jobs(plan, {item.name: values for item in plan.arms}, seeds, results)
+
+
+def _rate_jobs(
+    plan: Plan, rates_of: dict[str, Sequence[float]], seeds: Sequence[int], results: Path
+) -> tuple[Jobs, RunsByRate]:
+    """grid_jobs of arms with rates of their own."""
     jobs: Jobs = {}
-    runs: dict[str, dict[str, dict[str, str]]] = {}
+    runs: RunsByRate = {}
     for item in plan.arms:
-        for rate in values:
+        for rate in rates_of.get(item.name, []):
             for seed in seeds:
                 job = _job(item, rate, seed, plan, results)
                 jobs.setdefault(job["run_id"], job)
@@ -121,6 +131,15 @@ def _searched(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path) -
         if wider == values or extension == rates.MOST_EXTENSIONS:
             break
         values = wider
+    chosen = rates.between(found)
+    jobs, off_grid = _rate_jobs(plan, {arm: [rate] for arm, rate in chosen.items()}, wanted.seeds, results)
+    tuning |= jobs
+    listed = ", ".join(f"{arm} {rates.written(rate)}" for arm, rate in chosen.items())
+    both = {arm: of | off_grid.get(arm, {}) for arm, of in runs.items()}
+    trying = dataclasses.replace(plan, jobs=jobs, record=record | {"searching": both})
+    carry_out(trying, f"search: between the rates of the grid {listed or 'none, as all are best at an edge'}")
+    _complete(dataclasses.replace(trying, jobs=tuning), jobs, store)
+    found = rates.refined(found, off_grid, {name: store.record(name) for name in jobs})
     entries = []
     judging = Jobs()
     for item, entry in zip(plan.arms, plan.record["arms"], strict=True):

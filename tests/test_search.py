@@ -83,6 +83,28 @@ def test_the_grid_is_half_decades_around_the_common_rate_and_grows_by_one_step()
     assert search.extended([1e-3, 1e-2, 1e-1], {"a": 1e-2}, decades=1.0) == [1e-3, 1e-2, 1e-1]
 
 
+def test_one_rate_more_is_tried_where_the_parabola_of_an_arm_is_lowest(lab, tmp_path):
+    """The losses are parabolas in log rate, so the rate found is the centre; a wall beside the best rate draws it down."""
+    store, make = lab
+    arms = {"rmsnorm": valley(0.01), "layernorm": valley(0.0105, wall=0.012), "none": valley(0.006)}
+    told = []
+    plan = staged.run(
+        make("norm", seeds=2), store, trainer(store, lambda arm, rate, seed: arms[arm](rate, seed), told),
+        search=True, results=tmp_path,
+    )  # fmt: skip
+    found = plan.record["search"]
+    assert told[1][0] == "search: between the rates of the grid rmsnorm 0.01, layernorm 0.00351, none 0.006"
+    assert [count for _, count in told] == [3 * 5 * 2, 2 * 2, 2 + 3 * 2]
+    assert found["best"] == {"rmsnorm": 0.01, "layernorm": 0.006, "none": 0.006}
+    assert found["between"]["rmsnorm"] == {"lr": 0.01, "losses": [1.1, 1.101], "mean": pytest.approx(1.1005)}
+    assert set(found["losses"]["rmsnorm"]) == {"0.0006", "0.0019", "0.006", "0.019", "0.06"}
+    used = {
+        arm["name"]: store.record(arm["runs"]["0"])["config"]["optimizer"]["lr"]
+        for arm in plan.record["arms"]
+    }
+    assert used == found["best"] and set(run_ids(plan.record)) == set(plan.jobs) == set(store.ids())
+
+
 def test_each_arm_is_judged_at_its_own_best_rate_and_at_the_common_one(lab, tmp_path):
     store, make = lab
     best = {"rmsnorm": valley(0.006), "layernorm": valley(0.019, wall=0.05), "none": valley(0.0019)}
@@ -102,6 +124,7 @@ def test_each_arm_is_judged_at_its_own_best_rate_and_at_the_common_one(lab, tmp_
     assert plan.record["setting"] == "nano-stories-cpu-lr" and plan.folder.name == "nano-stories-cpu-lr"
     assert [count for _, count in told] == [
         3 * 5 * 2,
+        2,  # layernorm, whose best rate stands beside a diverged one
         3 * 3 + 2 * 3,
     ]  # the baseline's best is the common rate
     rates = {arm["name"]: (arm["runs"], arm["runs_same_lr"]) for arm in plan.record["arms"]}
@@ -128,10 +151,10 @@ def test_the_same_command_goes_on_wherever_it_was_killed(lab, tmp_path):
         left -= 1
         if left < 0:
             raise Killed
-        return valley(0.006)(rate, seed)
+        return valley(0.01)(rate, seed)
 
     trained, plan = [], None
-    for at in (7, 20, 3, 50):
+    for at in (7, 20, 5, 50):  # the third within the rates off the grid
         left = at
         try:
             plan = staged.run(
@@ -139,12 +162,12 @@ def test_the_same_command_goes_on_wherever_it_was_killed(lab, tmp_path):
             )
         except Killed:
             trained.append(at)
-    assert plan is not None and trained == [7, 20, 3]
-    assert len(plan.jobs) == len(store.ids()) == 3 * 5 * 2 + 3 * 2
+    assert plan is not None and trained == [7, 20, 5]
+    assert len(plan.jobs) == len(store.ids()) == 3 * 5 * 2 + 3 * 2 + 2 * 3 * 2
     assert sum(trained) + 50 - left == len(store.ids())  # each run once
     again = []
     staged.run(make("norm", seeds=2), store, trainer(store, loss, again), search=True, results=tmp_path)
-    assert [count for _, count in again] == [0, 0]
+    assert [count for _, count in again] == [0, 0, 0]
 
 
 def test_a_best_rate_at_the_edge_extends_the_grid_for_all_arms_twice_at_most(lab, tmp_path):

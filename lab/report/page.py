@@ -43,7 +43,8 @@ CAPTIONS = {
     ),
     "rates": (
         "Loss against the learning rate",
-        "Final loss of every arm at every rate of the search, mean over its tuning seeds, which judge nothing; dots are seeds. "
+        "Final loss of every arm at every rate of the search, mean over its tuning seeds, which judge nothing; dots are seeds. A rate "
+        "between the marked ones is an arm's own, tried where a parabola through its best three was lowest. "
         "Open markers are diverged runs, which count as the loss before training. The ring marks the rate an arm is judged at.",
     ),
     "skills": (
