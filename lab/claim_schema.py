@@ -24,7 +24,11 @@ from lab.predicates import DIRECTIONS, PREDICATES, TRENDS
 CLAIM_KEYS = ("id", "statement", "source", "prediction", "metric", "needs", "predicate")
 OPTIONAL_KEYS = ("family",)
 ARM_KEYS = ("arm", "better", "worse", "wider", "narrower", "against", "arms")
-GROUPS = {"against": ("arm", "family"), "among": ("arms", "family"), "along": ("arms", "family")}
+GROUPS = {
+    "against": ("arm", "family"), "among": ("arms", "family"), "along": ("arms", "family"),
+    "better": ("arms", "family"), "worse": ("arms", "family"),
+}  # fmt: skip
+NUMBERS = ("tolerance", "half_decades", "below", "above")
 CHOICES = {"direction": DIRECTIONS, "measure": MEASURES[:2], "test": TRENDS}
 
 
@@ -115,13 +119,17 @@ def _predicate_problems(
     ):
         found.append(f".inside = {parameters['inside']}: must be [lowest x, highest x].")
     for key, keys in GROUPS.items():
-        if key in wanted and (
-            not isinstance(parameters[key], dict)
-            or len(parameters[key]) != 1
-            or not parameters[key].keys() <= set(keys)
-        ):
+        if key in wanted and not _is_group(parameters[key], keys, or_arm=key in ("better", "worse")):
             shape = "[NAME, ...]" if "arms" in keys else "NAME"
-            found.append(f".{key} = {parameters[key]}: must be {{{keys[0]}: {shape}}} or {{family: NAME}}.")
+            either = "an arm, " if key in ("better", "worse") else ""
+            found.append(
+                f".{key} = {parameters[key]}: must be {either}{{{keys[0]}: {shape}}} or {{family: NAME}}."
+            )
+    found += [
+        f".{key} = {parameters[key]}: must be a number."
+        for key in NUMBERS
+        if key in parameters and not isinstance(parameters[key], int | float)
+    ]
     for key in ("larger", "smaller"):
         if key in wanted and set(parameters[key]) != {"arm", "against"}:
             found.append(f".{key} = {parameters[key]}: must be {{arm: NAME, against: NAME}}.")
@@ -141,6 +149,18 @@ def _predicate_problems(
             for word in sorted(named - set(known))
         ]
     return found
+
+
+def _is_group(value: Any, keys: Sequence[str], *, or_arm: bool) -> bool:
+    """Whether it names arms by one of the keys, a list of them where the key is `arms`."""
+    if isinstance(value, str):
+        return or_arm
+    if not isinstance(value, dict) or len(value) != 1:
+        return False
+    [(key, named)] = value.items()
+    return key in keys and (
+        isinstance(named, list) and bool(named) if key == "arms" else isinstance(named, str)
+    )
 
 
 def _margin_problems(margin: Any, judged: Metric) -> list[str]:

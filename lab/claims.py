@@ -56,14 +56,16 @@ def decided(
 ) -> bool:
     """Whether further seeds, up to the last look of the ablation, could change no outcome any more.
 
-    A sweep asks this once the runs of a look have ended. Claims that the plan can't speak to, or whose runs failed, wait
-    for no seed.
+    A sweep asks this once the runs of a look have ended. Claims that the plan can't speak to, whose runs failed, or that rest on
+    the search alone, wait for no seed.
     """
     looks, seeds = looks_of(plan), len(plan["seeds"])
     if seeds >= looks[-1]:
         return True
     judged = judge(plan["claims"], _by_metric(plan, records, exact), looks)
-    return seeds >= looks[0] and all(j.outcome != INCONCLUSIVE or not j.hearing.statements for j in judged)
+    return seeds >= looks[0] and all(
+        j.outcome != INCONCLUSIVE or not j.looks or not j.hearing.statements for j in judged
+    )
 
 
 def looks_of(plan: dict[str, Any]) -> list[int]:
@@ -79,7 +81,7 @@ def _by_metric(
 
 
 def _answer(statement: Statement, judgement: Judgement) -> str:
-    """Whether one of several statements holds; against it, the same corrected level as for the whole claim counts."""
+    """Whether one of several statements holds; against it, and of smallness, the same corrected level as for the claim counts."""
     of_true, of_false, of_small = judgement.levels
     if not statement.known:
         return "not run"
@@ -87,7 +89,8 @@ def _answer(statement: Statement, judgement: Judgement) -> str:
         return "holds"
     if len(judgement.hearing.known) * statement.p_false <= of_false:
         return "fails"
-    small = statement.p_small is not None and statement.p_small <= of_small
+    chances = sum(one.p_small is not None for one in judgement.hearing.known)
+    small = statement.p_small is not None and chances * statement.p_small <= of_small
     return "too small to matter" if small else "open"
 
 
@@ -124,14 +127,20 @@ def _detectable(
     level, seeds = judgement.levels[0] or stats.ALPHA, judgement.seeds
     still_open = [statement for statement, answer in listed if answer == "open"]
     asked = still_open or judgement.hearing.could_find
-    sizes = [s.decisive.detectable(level, n=seeds) for s in asked if s.decisive is not None]
+    sizes = [s.decisive.detectable(level / s.chances, n=seeds) for s in asked if s.decisive is not None]
     words = [s.could_find for s in asked if s.could_find]
     if not sizes and seeds > 1 and (sd := noise.paired_sd(evidence.noise, evidence.metric)) is not None:
         sizes = [stats.detectable_effect(sd=sd, n=seeds, alpha=level)]
         words.append("by the noise measured beforehand; other arms may vary more than a near twin")
     if not sizes:
         one = "no difference of any size: one seed has no interval"
-        return None, "; ".join(words) or (one if seeds == 1 else "not known before its runs have ended")
+        early = bool(judgement.looks) and seeds < judgement.looks[0]
+        waits = (
+            f"not known before {judgement.looks[0]} seeds"
+            if early
+            else "not known before its runs have ended"
+        )
+        return None, "; ".join(words) or (one if seeds == 1 else waits)
     size = max(sizes)
     if math.isinf(size):
         return (
@@ -178,12 +187,12 @@ def _at_one_rate(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dic
 def _describe(arm: Arm, evidence: Evidence) -> dict[str, Any]:
     """One arm of verdict.json: level, spread, and paired difference to the baseline over the seeds both have.
 
-    Diverged runs enter both as their loss before training, which `at_init` lists; `values` has the finished ones.
+    There is none where both diverged for the same seed. Diverged runs enter both as their loss before training, which `at_init` lists; `values` has the finished ones.
     """
     baseline, scores = evidence.baseline, arm.scores
     shared = [] if arm.baseline else sorted(scores.keys() & baseline.scores.keys())
     difference = relative = None
-    if shared:
+    if shared and compare(arm, baseline, evidence.metric).ranked:
         difference = stats.estimate([scores[seed] - baseline.scores[seed] for seed in shared]).json()
         relative = stats.estimate(compare(arm, baseline, evidence.metric).sample).times(100).json()
     states = list(arm.states.values())

@@ -37,10 +37,6 @@ class Comparison:
     def estimate(self) -> Estimate:
         return stats.estimate(self.sample)
 
-    @property
-    def mean(self) -> float:
-        return math.fsum(self.sample) / len(self.sample)
-
     def p_above(self, margin: float) -> float:
         """p value for: `a` is worse than `b` by more than `margin`."""
         return stats.p_greater(self.sample, margin) if self.ranked else 1.0
@@ -93,7 +89,7 @@ def compare(a: Arm, b: Arm, metric: Metric) -> Comparison:
     shared = sorted(one.keys() & other.keys())
     sample = tuple(metric.worse_by(one[seed], other[seed]) for seed in shared)
     diverged = tuple(arm for arm in (a, b) if arm.diverged)
-    ranked = bool(shared) and not a.diverged & b.diverged
+    ranked = bool(shared) and (metric.of_own_steps or not a.diverged & b.diverged)
     return Comparison(a.name, b.name, f"{a.label} against {b.label}", metric, sample, diverged, ranked)
 
 
@@ -105,7 +101,8 @@ def interaction(a: Arm, b: Arm, c: Arm, d: Arm, metric: Metric) -> Comparison:
         metric.worse_by(one[seed], two[seed]) - metric.worse_by(three[seed], four[seed])
         for seed in sorted(one.keys() & two.keys() & three.keys() & four.keys())
     )
-    ranked = bool(sample) and not (a.diverged | d.diverged) & (b.diverged | c.diverged)
+    both = (a.diverged | d.diverged) & (b.diverged | c.diverged)
+    ranked = bool(sample) and (metric.of_own_steps or not both)
     diverged = tuple(arm for arm in (a, b, c, d) if arm.diverged)
     names = f"{a.name} - {b.name}", f"{c.name} - {d.name}"
     return Comparison(*names, label, metric, sample, diverged, ranked)
@@ -116,7 +113,8 @@ class Statement:
     """One part of a claim. `known` is False where the plan lacks what it needs and the other parts decide.
 
     `p_small` is None where the statement has no margin to be small by; `decisive` is the comparison whose spread says what could have been found, `comparisons` those to be shown;
-    `could_find` says the same in words where no comparison does; `statistical` is False for what can't be wrong by chance.
+    `could_find` says the same in words where no comparison does; `chances` is how often `some` multiplied the decisive p value;
+    `statistical` is False for what can't be wrong by chance.
     """
 
     text: str
@@ -128,6 +126,7 @@ class Statement:
     comparisons: tuple[Comparison, ...] = field(default=())
     statistical: bool = True
     could_find: str = ""
+    chances: int = 1
 
 
 def every(p_values: Iterable[float]) -> float:

@@ -12,7 +12,7 @@ from lab.claim_schema import parts
 from lab.comparison import seeds as seed_list
 from lab.evidence import Evidence, is_searched
 from lab.metric import named
-from lab.stats import FLIPS_FROM, FLIPS_TO, in_percent, t_quantile
+from lab.stats import FLIPPED_INTERVAL_FROM, FLIPS_FROM, FLIPS_TO, in_percent, t_quantile
 
 
 def confounds(plan: dict[str, Any], evidence: Evidence) -> list[str]:
@@ -35,7 +35,11 @@ def confounds(plan: dict[str, Any], evidence: Evidence) -> list[str]:
 
 def _matching(plan: dict[str, Any]) -> list[str]:
     if plan["match"]["what"] == "none":
-        return ["Nothing is matched between the arms: they also differ in parameters."]
+        few, many = _extremes(plan, "body_parameters")
+        differ = few["counts"]["body_parameters"] != many["counts"]["body_parameters"]
+        return [
+            "Nothing is matched between the arms" + (": they also differ in parameters." if differ else ".")
+        ]
     worst = max(plan["arms"], key=lambda arm: (abs(arm["mismatch"]), arm["name"]))
     what, tolerance = plan["match"]["what"].replace("_", " "), in_percent(plan["match"]["tolerance"])
     misses = ", ".join(f"{arm['label']} {100 * arm['mismatch']:+.2f} %" for arm in plan["arms"])
@@ -133,15 +137,20 @@ def _tokens(evidence: Evidence) -> list[str]:
 def _seeds(plan: dict[str, Any]) -> list[str]:
     count, claims, looks = len(plan["seeds"]), plan["claims"], plan.get("looks") or []
     if count == 1:
-        return ["One seed per arm: seed noise can't be told from an effect, so there is no verdict."]
+        return [
+            "One seed per arm: seed noise can't be told from an effect, so no difference between two arms has a verdict."
+        ]
+    flipped = FLIPPED_INTERVAL_FROM <= count <= FLIPS_TO
     found = [
-        f"{count} seeds per arm, paired: the 95 % interval is {t_quantile(0.975, degrees=count - 1):.2f} standard errors "
+        f"{count} seeds per arm, paired: the 95 % interval comes from changes of sign, as the tests do."
+        if flipped
+        else f"{count} seeds per arm, paired: the 95 % interval is {t_quantile(0.975, degrees=count - 1):.2f} standard errors "
         "to each side and takes differences between seeds to be roughly normal."
     ]
     if FLIPS_FROM <= count <= FLIPS_TO:
         found.append(
-            f"From {FLIPS_FROM} seeds on verdicts rest on changes of sign, all {2**count:,} of them, and ask for symmetry only; "
-            f"no p value is below 1/{2**count:,}."
+            f"From {FLIPS_FROM} seeds on tests of differences rest on changes of sign, all {2**count:,} of them, and ask for symmetry "
+            f"only; no p value of theirs is below 1/{2**count:,}."
         )
     families = sorted({claim.get("family", "") for claim in claims})
     if claims:

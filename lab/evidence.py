@@ -233,7 +233,8 @@ def _searched(found: Evidence) -> Evidence:
         values: dict[int, float] = {}
         if arm.name in search["losses"]:
             values = lr_range.measured(search, arm.name, found.metric.name.removeprefix(SEARCHED))
-        states = {seed: "finished" if seed in values else "pending" for seed in search["seeds"]}
+        without = "diverged" if arm.name in search["losses"] else "pending"
+        states = {seed: "finished" if seed in values else without for seed in search["seeds"]}
         arms.append(replace(arm, states=states, values=values, at_init={}, records={}))
     return replace(found, arms=tuple(arms), seeds=tuple(search["seeds"]))
 

@@ -90,10 +90,12 @@ def judge(
                 seeds = _tuning_seeds(evidence, claims[i]) if seedless[i] else look
                 found[i] = Judgement(hearings[i], outcome, levels, seeds, tuple(looks))
     for i in (i for i in rest if i not in found):
-        seeds = len(evidence[claims[i]["metric"]].seeds)
-        why = f"the first look is at {looks[0]} seeds; the plan has {seeds}"
-        hearing = Hearing(outcome=INCONCLUSIVE, why=why)
-        found[i] = Judgement(hearing, INCONCLUSIVE, (0.0, 0.0, 0.0), seeds, tuple(looks))
+        of = evidence[claims[i]["metric"]]
+        seeds, hearing = len(of.seeds), hear(claims[i], of)
+        if hearing.outcome != NOT_RUN:
+            why = f"the first look is at {looks[0]} seeds; the plan has {seeds}"
+            hearing = Hearing(outcome=INCONCLUSIVE, why=why)
+        found[i] = Judgement(hearing, hearing.outcome, (0.0, 0.0, 0.0), seeds, tuple(looks))
     return [found[i] for i in range(len(claims))]
 
 
@@ -198,6 +200,9 @@ def _arms(claim: dict[str, Any], evidence: Evidence) -> list[Arm]:
     if absent:
         raise NotRun(f"the plan has no arm {', '.join(absent)}; optional arms join by --with NAME")
     arms = [evidence.arm(name) for name in sorted(run)]
+    unknown = [arm.label for arm in arms if "finished" in [arm.states[seed] for seed in arm.missing]]
+    if unknown:
+        raise NotRun(f"runs of {', '.join(unknown)} have ended without {evidence.metric.name}")
     if arms and not any(arm.values or arm.diverged for arm in arms):
         raise NotRun("none of its runs has a result yet")
     return arms

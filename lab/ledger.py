@@ -143,6 +143,7 @@ def tested(root: Path = ROOT) -> dict[str, dict[str, Any]]:
                 "prediction": claim["prediction"],
                 "needs": needs,
                 "runs": (len(ablation["arms"]) + len(needs)) * ablation["seeds"],
+                "seeds": ablation["seeds"],
                 "search": "search" in ablation,
                 "core_minutes": ablation.get("core_minutes"),
             }

@@ -27,14 +27,15 @@ def measured(
 ) -> dict[int, float]:
     """Tuning seed -> highest stable rate (in half decades, 0 = a rate of 1), width in half decades, or sensitivity.
 
-    A seed that diverged at every rate stands one half decade below the grid, with a width of -1.
+    A seed that diverged at every rate stands one half decade below the grid, with a width of -1; it has no sensitivity.
     """
     losses = {float(rate): values for rate, values in search["losses"][arm].items()}
     found: dict[int, float] = {}
     for number, seed in enumerate(search["seeds"]):
         curve = {rate: losses[rate][number] for rate in sorted(losses)}
         if measure == "sensitivity":
-            found[seed] = _sensitivity(curve, search["at_init"][arm])
+            if any(loss is not None for loss in curve.values()):
+                found[seed] = _sensitivity(curve, search["at_init"][arm])
             continue
         stable = _stable(curve, tolerance)
         low = half_decades(min(losses))

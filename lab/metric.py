@@ -61,9 +61,14 @@ class Metric:
         return f"{self.name} of {better} is {'higher' if self.higher_is_better else 'lower'} than that of {worse}"
 
     @property
+    def of_own_steps(self) -> bool:
+        """Whether a diverged run counts for the steps it had."""
+        return self.name.startswith(OWN_STEPS)
+
+    @property
     def diverged_as(self) -> str:
         """What a diverged run enters with, in words."""
-        return "with the steps they had" if self.name.startswith(OWN_STEPS) else "as before training"
+        return "with the steps they had" if self.of_own_steps else "as before training"
 
     def text(self, worse: Estimate) -> str:
         shown = self.shown(worse)
@@ -150,7 +155,8 @@ def value_at_init(record: dict[str, Any], name: str) -> float | None:
     curves, summary = record["curves"], record["summary"]
     if not curves["train"]:
         return None
-    first = curves["train"][0][2]
+    branched = record["config"].get("init_from") is not None  # its first step has a trained loss
+    first = None if branched else curves["train"][0][2]
     nats = math.log(record["config"]["shape"]["vocab_size"]) if first is None else float(first)
     if name in ("val/loss", "train/loss"):
         return nats

@@ -130,8 +130,8 @@ def rows(noise: dict[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def sentence(noise: dict[str, Any], metric: Metric, *, seeds: int) -> str | None:
-    """What was measured of a metric, for a comparison of so many seeds; None where it was not measured."""
+def sentence(noise: dict[str, Any], metric: Metric) -> str | None:
+    """What was measured of a metric; None where it was not measured."""
     found = noise["metrics"].get(metric.name)
     if found is None:
         return None
@@ -139,14 +139,11 @@ def sentence(noise: dict[str, Any], metric: Metric, *, seeds: int) -> str | None
         f"{metric.name} of the baseline varies from seed to seed by {metric.amount(found['seed_sd'])} (seed sd of {found['n']} "
         f"seeds, 95 % interval {metric.amount(found['seed_sd_low'])} to {metric.amount(found['seed_sd_high'])})"
     )
-    least = smallest_margin(noise, metric, seeds=seeds)
-    if least is None:
+    if found["paired_sd"] is None:
         return f"{text}."
-    text += f", its difference to a near twin of the same seed by {metric.amount(found['paired_sd'])} (paired sd, the least that a real arm has)"
     return (
-        f"{text}; {seeds} seeds can hardly tell a margin below {metric.amount(least)}."
-        if seeds > 1
-        else f"{text}."
+        f"{text}, its difference to a near twin of the same seed by {metric.amount(found['paired_sd'])} (paired sd). Arms that differ "
+        "by more than a twin vary by more than that: what these seeds can tell is in the intervals."
     )
 
 

@@ -68,12 +68,14 @@ def basin(evidence: Evidence, *, family: str, inside: Sequence[float], margin: f
             every(some(pairs[o.name, i.name].p_above(0) for i in within) for o in outside),
             some(every(pairs[o.name, i.name].p_below(0) for i in within) for o in outside),
             decisive=contest,
+            chances=len(within),
         ),
         Statement(
             f"some arm outside {span} is worse than the best by more than {amount} ({edge.text()})",
             some(c.p_above(margin) for c in far),
             every(c.p_below(margin) for c in far),
             decisive=edge,
+            chances=len(far),
         ),
     ]
 
@@ -144,16 +146,24 @@ def trend(
     """TREND: the metric rises or falls along {arms: [...]} in that order, or along {family: ...} by x.
 
     page: Page's L over arms ranked within each seed. kendall: Kendall's tau over one value an arm, its mean over seeds,
-    for four arms or more. A trend whose ends differ by less than `margin` is too small to matter.
+    for four arms or more. Asked of the mean alone: that the ends differ by `margin` that way. Where two arms can't be ranked, as
+    where both diverged for one seed, no test is made.
     """
     arms = evidence.chosen(along)
     if len(arms) < (3 if test == "page" else 4):
         raise NotRun(f"a trend needs {3 if test == 'page' else 4} arms; the plan has {len(arms)}")
     shared = sorted(set.intersection(*(set(arm.scores) for arm in arms)))
     rows = [[arm.scores[seed] for arm in arms] for seed in shared]
-    up, down = (_p_trend([[sign * value for value in row] for row in rows], test) for sign in (1, -1))
-    rises = direction == "rises"
+    ranked = all(compare(a, b, evidence.metric).ranked for a, b in combinations(arms, 2))
     ends = compare(arms[-1], arms[0], evidence.metric)
+    height = -ends.estimate.mean if evidence.metric.higher_is_better else ends.estimate.mean
+    up, down = (
+        _p_trend([[sign * value for value in row] for row in rows], test)
+        if ranked and stats.at_least(sign * height, margin)
+        else 1.0
+        for sign in (1, -1)
+    )
+    rises = direction == "rises"
     return [
         Statement(
             f"{evidence.metric.name} {direction} from {arms[0].label} to {arms[-1].label} over {len(arms)} arms ({ends.text()})",
@@ -266,8 +276,8 @@ def _contrast(text: str, comparison: Comparison, margin: float) -> Statement:
     mean = comparison.estimate.mean if comparison.ranked else 0.0
     return Statement(
         f"{text}, by {comparison.metric.amount(margin)} or more in the mean ({comparison.text()})",
-        min(1.0, 2 * comparison.p_above(0)) if mean >= margin else 1.0,
-        min(1.0, 2 * comparison.p_below(0)) if mean <= -margin else 1.0,
+        min(1.0, 2 * comparison.p_above(0)) if stats.at_least(mean, margin) else 1.0,
+        min(1.0, 2 * comparison.p_below(0)) if stats.at_least(-mean, margin) else 1.0,
         p_small=comparison.p_within(margin),
         decisive=comparison,
         comparisons=(comparison,),
@@ -279,6 +289,8 @@ def _side(evidence: Evidence, named: Any) -> Arm:
     if isinstance(named, str):
         return evidence.arm(named)
     arms = evidence.chosen(named)
+    if not arms:
+        raise NotRun(f"the plan has no arm of family {named['family']}; optional arms join by --with NAME")
     label = named.get("family") or " and ".join(arm.label for arm in arms)
     return pooled(arms, f"the mean of {label}")
 

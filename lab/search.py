@@ -14,7 +14,8 @@ A search is part of a plan record, read by lab/lr_range.py (seeds, losses, at_in
     means                   {arm: {rate of the grid: mean over seeds, at most the loss before training}}
     between                 {arm: {lr, losses, mean}} of the rate off the grid; absent in plans of before 30 November 2026
     best, interior          {arm: rate}; {arm: whether the best one lies inside the grid}
-    sensitivity             {arm: mean over the grid of the loss less the best, over seeds} (lab/lr_range.py)
+    sensitivity             {arm: mean over the grid of the loss less the best, over seeds; null where all diverged at every
+                            rate} (lab/lr_range.py)
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def table(
         "means": means,
         "best": best,
         "interior": {arm: values[0] < rate < values[-1] for arm, rate in best.items()},
-        "sensitivity": {arm: fmean(lr_range.measured(found, arm, "sensitivity").values()) for arm in losses},
+        "sensitivity": {arm: fmean(of) if (of := _sensitivities(found, arm)) else None for arm in losses},
     }
 
 
@@ -131,6 +132,10 @@ def refined(
 def at_rate(run: Any, rate: float) -> Any:
     """The same RunConfig with another learning rate."""
     return dataclasses.replace(run, optimizer=dataclasses.replace(run.optimizer, lr=rate))
+
+
+def _sensitivities(found: dict[str, Any], arm: str) -> list[float]:
+    return list(lr_range.measured(found, arm, "sensitivity").values())
 
 
 def _all_ended(records: dict[str, dict[str, Any]]) -> None:

@@ -25,7 +25,9 @@ ALPHA = 0.05
 POWER = 0.8
 FLIPS_FROM, FLIPS_TO = 6, 16  # seeds that are tested by flipping signs
 FLIPPED_INTERVAL_FROM = 10
+SHUFFLED = 8  # tied values whose orders are listed
 EARLY_SHARE = 0.2  # of the level, for all looks before the last
+ROUNDING = 1e-12  # of the larger number: -0.4 less -1.4 is 1
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,20 @@ def p_greater(sample: Sequence[float], than: float) -> float:
     if sd is None:
         return 1.0
     if FLIPS_FROM <= n <= FLIPS_TO:
-        return p_flipped([value - than for value in sample])
+        return p_flipped([_beyond(value, than) for value in sample])
     if sd == 0:
-        return 0.0 if mean > than else 1.0
+        return 0.0 if _beyond(mean, than) > 0 else 1.0
     return float(stdtr(n - 1, (than - mean) * math.sqrt(n) / sd))
+
+
+def at_least(value: float, bound: float) -> bool:
+    """Whether `value` reaches `bound`, but for rounding."""
+    return _beyond(value, bound) >= 0
+
+
+def _beyond(value: float, bound: float) -> float:
+    """value - bound, 0 where that is rounding."""
+    return 0.0 if math.isclose(value, bound, rel_tol=ROUNDING) else value - bound
 
 
 def p_less(sample: Sequence[float], than: float) -> float:
@@ -104,7 +116,7 @@ def p_flipped(sample: Sequence[float]) -> float:
     """Exact one-sided p value of "above 0": the share of all 2^n changes of sign whose sum is at least the sample's."""
     # The sum does not fall by a change of sign exactly when the values whose sign changes sum to 0 or less.
     means = _subset_means(sample)
-    rounding = 1e-12 * max(map(abs, sample))
+    rounding = ROUNDING * max(map(abs, sample))
     return (1 + int((means <= rounding).sum())) / 2 ** len(sample)
 
 
@@ -113,7 +125,7 @@ def p_shuffled(sample: Sequence[float], below: Sequence[float]) -> float:
     from itertools import combinations
 
     pooled, observed = [*sample, *below], math.fsum(sample)
-    rounding = 1e-12 * max(map(abs, pooled))
+    rounding = ROUNDING * max(map(abs, pooled))
     sums = [math.fsum(chosen) for chosen in combinations(pooled, len(sample))]
     return sum(total >= observed - rounding for total in sums) / len(sums)
 
@@ -126,11 +138,21 @@ def p_trend(rows: Sequence[Sequence[float]]) -> float:
 
 
 def p_concordant(values: Sequence[float]) -> float:
-    """p value of Kendall's tau that values rise in the order given, one value an arm."""
+    """p value of Kendall's tau that values rise in the order given, one value an arm; exact, with ties up to 8 of them."""
+    from itertools import permutations
+
     from scipy.stats import kendalltau
 
+    if len(set(values)) < len(values) <= SHUFFLED:  # where scipy knows an approximation only
+        observed, orders = _rises(values), list(permutations(values))
+        return sum(_rises(order) >= observed for order in orders) / len(orders)
     found = kendalltau(range(len(values)), values, alternative="greater")
     return 1.0 if math.isnan(found.pvalue) else float(found.pvalue)
+
+
+def _rises(values: Sequence[float]) -> int:
+    """Pairs that rise less pairs that fall."""
+    return sum((b > a) - (b < a) for i, a in enumerate(values) for b in values[i + 1 :])
 
 
 def holm(p_values: Sequence[float], alpha: float = ALPHA) -> list[float]:

@@ -65,8 +65,8 @@ def _sweeps(rows: Sequence[Row], results: Path, root: Path) -> list[Work]:
         by_ablation.setdefault(test["ablation"], []).append(claim)
     work = []
     for name, claims in by_ablation.items():
-        searched = tested(root)[claims[0]]["search"]
-        local, ended = _local(results, name, searched=searched)
+        searched, seeds = (tested(root)[claims[0]][key] for key in ("search", "seeds"))
+        local, ended = _local(results, name, searched=searched, seeds=seeds)
         ended = max(ended, _published(results, name, searched=searched))
         wanted = [claim for claim in claims if claim not in answered | local]
         if not wanted:
@@ -87,13 +87,14 @@ def _answers(outcome: str) -> bool:
     return outcome in (*DECIDED, INCONCLUSIVE)
 
 
-def _local(results: Path, name: str, *, searched: bool) -> tuple[set[str], int]:
-    """Claims of an ablation that a sweep on this machine has answered, and how many of its runs have ended here.
+def _local(results: Path, name: str, *, searched: bool, seeds: int) -> tuple[set[str], int]:
+    """Claims of an ablation that a sweep at nano on stories on this machine has answered, and how many of its runs have ended.
 
-    Where its claims rest on a search of learning rates, sweeps without one don't count.
+    Where its claims rest on a search of learning rates, sweeps without one don't count; nor does an inconclusive outcome of fewer
+    seeds than the ablation asks for.
     """
     store, answered, ended = RunStore(results / "runs"), set(), 0
-    for path in (results / "sweeps" / name).glob("*/plan.json"):
+    for path in (results / "sweeps" / name).glob("nano-stories-*/plan.json"):
         plan: dict[str, Any] = json.loads(path.read_text())
         if searched and not (plan.get("search") or plan.get("searching")):
             continue
@@ -102,8 +103,13 @@ def _local(results: Path, name: str, *, searched: bool) -> tuple[set[str], int]:
         ended = max(ended, done)
         verdict = path.parent / "verdict.json"
         if done == len(runs) and verdict.exists() and "searching" not in plan:
+            final = plan.get("stopped") or len(plan["seeds"]) >= seeds
             claims = json.loads(verdict.read_text())["claims"]
-            answered |= {claim["id"] for claim in claims if _answers(claim["outcome"])}
+            answered |= {
+                claim["id"]
+                for claim in claims
+                if claim["outcome"] in DECIDED or (final and _answers(claim["outcome"]))
+            }
     return answered, ended
 
 

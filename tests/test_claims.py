@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import random
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from lab import claim_schema, claims
 from lab.comparison import some
+from lab.metric import value_at_init
 from tests.synthetic_sweep import BASIN, claim, record, sweep
 
 NOISE = (-0.001, 0.0, 0.001)
@@ -156,6 +158,13 @@ def test_a_diverged_run_enters_as_the_loss_before_training_and_is_named():
     assert "plain 64x diverged for seed 1" in found["claims"][0]["why"]
     assert found["claims"][0]["estimates"][0]["diverged"] == ["plain_x64"]
     assert any(line.startswith("Diverged for seed 1: plain 64x.") for line in found["confounds"])
+
+
+def test_a_diverged_branch_counts_as_a_uniform_guess_and_not_as_its_trained_parent():
+    branch = record("b", "diverged")
+    branch["config"]["init_from"] = "0123abc@300"
+    branch["curves"]["train"][0][2] = 2.0
+    assert value_at_init(branch, "train/loss") == pytest.approx(math.log(1024))
 
 
 def test_a_first_loss_that_is_not_finite_counts_as_a_uniform_guess():

@@ -91,6 +91,53 @@ def test_failed_runs_and_absent_arms_wait_for_no_seed():
     assert [c["outcome"] for c in listed] == ["inconclusive", "not run"] and claims.decided(plan, records)
 
 
+def test_a_claim_on_the_search_alone_waits_for_no_seed_and_an_absent_arm_is_not_run_before_the_first_look():
+    steady = BETTER | {"id": "steady", "metric": "lr/sensitivity", "family": "rates"}
+    plan, records = sweep(pair([0.05, 0.04, 0.06, 0.05]), claims=[steady])
+    losses = {
+        "plain_x4": {"0.001": [1.5, 1.9], "0.01": [1.4, 1.3]},
+        "plain_x64": {"0.001": [1.8, 1.6], "0.01": [1.4, 1.3]},
+    }
+    plan |= {
+        "looks": [4, 8],
+        "search": {"seeds": [100, 101], "losses": losses, "at_init": {"plain_x4": 8.0, "plain_x64": 8.0}},
+    }
+    assert claims.verdict(plan, records)["claims"][0]["outcome"] == "inconclusive"
+    assert claims.decided(plan, records)
+    absent = BETTER | {"id": "absent", "needs": ["plain_x128"]}
+    assert found(pair([0.05, 0.04, 0.06]), absent, looks=[4, 8])[2][0]["outcome"] == "not run"
+
+
+def test_two_parts_that_are_each_nearly_small_share_the_level():
+    both = BETTER | {
+        "predicate": {
+            "all": [
+                BETTER["predicate"],
+                {"superior": {"better": "plain_x4", "worse": "plain_x8", "margin": 0.01}},
+            ]
+        }
+    }
+    near = [-0.004, 0.0, 0.005]
+    values = {**pair(near), "plain_x8": [1 + d for d in near]}
+    listed = found(values, both)[2][0]
+    alone = found(pair(near), BETTER)[2][0]["p_values"]["small"]
+    assert 0.025 < alone < 0.05 and listed["p_values"]["small"] == pytest.approx(2 * alone)
+    assert listed["outcome"] == "inconclusive" and [p["answer"] for p in listed["parts"]] == ["open", "open"]
+    assert listed["detectable_percent"] > 0
+
+
+def test_what_could_be_found_counts_the_arms_among_which_it_is_looked_for():
+    """Of 8 seeds the best p value is 1/256; a third arm outside the basin makes that 3/256, above the level of 0.05/6."""
+    basin = claim(basin={"family": "plain", "inside": [1, 4], "margin": 0.001})
+    others = [basin | {"id": f"other {n}", "needs": ["plain_x1"]} for n in range(5)]
+    wiggle = [0.001, -0.001] * 4
+    values = {f"plain_x{x}": [1.0 + d for d in wiggle] for x in (1, 2)}
+    values |= {f"plain_x{x}": [1.5 - d for d in wiggle] for x in (32, 64, 128)}
+    listed = found(values, basin, *others)[2][0]
+    assert listed["outcome"] == "inconclusive" and listed["parts"][2]["answer"] == "open"
+    assert "8 seeds can't reach the level" in listed["detectable"]
+
+
 def test_every_inconclusive_claim_says_what_could_be_found():
     spread = [0.01, -0.01, 0.02]
     failed = pair(spread)

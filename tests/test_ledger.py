@@ -249,7 +249,7 @@ def test_what_ended_here_is_not_paid_again(tmp_path):
     before, folder = minutes(), tmp_path / "sweeps/ffn-ratio/nano-stories-cpu"
     folder.mkdir(parents=True)
     arms = [{"runs": {"0": f"a{arm}", "1": f"b{arm}"}} for arm in range(3)]
-    (folder / "plan.json").write_text(json.dumps({"arms": arms}))
+    (folder / "plan.json").write_text(json.dumps({"arms": arms, "seeds": [0, 1, 2]}))
     for arm in range(3):
         run = tmp_path / f"runs/a{arm}"
         run.mkdir(parents=True)
@@ -267,6 +267,24 @@ def test_what_ended_here_is_not_paid_again(tmp_path):
         run.mkdir()
         (run / "summary.json").write_text('{"state": "diverged"}')
     assert minutes() is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "seeds", "outcome", "open_"),
+    [
+        ("nano-stories-cpu", 3, "inconclusive", False),
+        ("nano-stories-cpu", 1, "inconclusive", True),
+        ("pico-stories-cpu", 3, "reproduced", True),
+    ],
+)
+def test_a_toy_sweep_answers_no_claim(tmp_path, setting, seeds, outcome, open_):
+    folder = tmp_path / "sweeps/ffn-ratio" / setting
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(json.dumps({"arms": [], "seeds": list(range(seeds))}))
+    listed = [{"id": claim, "outcome": outcome} for claim in ledger.tested()]
+    (folder / "verdict.json").write_text(json.dumps({"claims": listed}))
+    work = worklist.open_work(ledger.rows(tmp_path), tmp_path)
+    assert any(item.command[:2] == ("sweep", "ffn-ratio") for item in work) is open_
 
 
 def test_the_budget_is_kept_and_a_failure_ends_the_run(monkeypatch, capsys, tmp_path):

@@ -47,6 +47,36 @@ def test_trend_along_x(levels, outcome):
     assert judged(values, claim(trend=RISES))["outcome"] == outcome
 
 
+def test_a_clear_trend_below_its_margin_is_too_small():
+    values = {
+        f"plain_x{2**i}": around(1.5 + i / 500, 0.05, turn=i) for i in range(3)
+    }  # the ends are 0.27 % apart
+    assert judged(values, claim(trend=RISES))["outcome"] == "too small to matter"
+
+
+def test_a_trend_over_arms_that_never_learned_is_open():
+    values = {f"plain_x{2**i}": ["diverged"] * 3 for i in range(3)}
+    plan, records = sweep(values, claims=[claim(trend=RISES)])
+    for run in records:  # their first losses rise from arm to arm
+        run["curves"]["train"][0][2] = 7 + float(run["run_id"].split("_x")[1].split("-")[0]) / 10
+    found = claims.verdict(plan, records)
+    assert found["claims"][0]["outcome"] == "inconclusive"
+    assert [arm["difference_percent"] for arm in found["arms"]] == [None] * 3
+
+
+def test_spikes_of_runs_that_diverged_alike_are_compared():
+    values = {"plain_x4": ["diverged"] * 3, "plain_x8": ["diverged"] * 3}
+    wanted = claim(superior={"better": "plain_x8", "worse": "plain_x4", "margin": 0.1})
+    plan, records = sweep(values, claims=[wanted | {"metric": "spikes/grad/norm/score_k4"}])
+    for run in records:
+        run["summary"]["spikes"] = {
+            "grad/norm": {
+                "score_k4": 0.5 if "x4" in run["run_id"] else 0.1 * (1 + int(run["run_id"][-1]) / 10)
+            }
+        }
+    assert claims.verdict(plan, records)["claims"][0]["outcome"] == "reproduced"
+
+
 def test_kendall_speaks_for_one_seed_and_page_does_not():
     values = {f"plain_x{2**i}": [1.5 + i / 50] for i in range(4)}
     found = judged(values, claim(trend={**RISES, "test": "kendall"}))
@@ -112,6 +142,23 @@ def test_better_than_of_means_over_arms():
     assert shown == pytest.approx(100 / 3 * (1.65 / 1.5 + 1.66 / 1.51 + 1.67 / 1.52 - 3))
 
 
+def test_a_family_without_an_arm_in_the_plan_is_not_run():
+    gated = claim(superior={"better": {"family": "gated"}, "worse": "plain_x4", "margin": 0.01})
+    found = judged({"plain_x4": around(1.5)}, gated)
+    assert found["outcome"] == "not run" and "no arm of family gated" in found["why"]
+
+
+def test_a_metric_that_finished_runs_lack_is_named():
+    longer = claim(superior={"better": "plain_x8", "worse": "plain_x4", "margin": 0.01}) | {
+        "metric": "longer/4"
+    }
+    found = judged({"plain_x4": around(1.5), "plain_x8": around(1.4)}, longer)
+    assert (found["outcome"], found["why"]) == (
+        "not run",
+        "runs of plain 4x, plain 8x have ended without longer/4",
+    )
+
+
 def with_skills(values, key):
     """A sweep whose bits per byte are all alike and whose copy skill is as given."""
     plan, records = sweep({name: [1.5] * len(of) for name, of in values.items()})
@@ -164,7 +211,7 @@ def test_stable_range_by_hand():
     assert found[102] == pytest.approx((2 + 1.5 + 1.7 + 8) / 4 - 1.5)
     everywhere = {"seeds": [0], "at_init": {"a": 8.0}, "losses": {"a": {"0.001": [None], "0.01": [None]}}}
     assert lr_range.measured(everywhere, "a", "max_stable") == {0: -7}
-    assert lr_range.measured(everywhere, "a", "sensitivity") == {0: 0}
+    assert lr_range.measured(everywhere, "a", "sensitivity") == {}
 
 
 def searched(one, other):
@@ -208,6 +255,23 @@ def test_sensitivity_is_a_metric_over_the_tuning_seeds():
     assert claims.verdict(plan, records)["claims"][0]["outcome"] == "not run"
 
 
+def test_an_arm_that_diverged_at_every_rate_is_not_called_steady():
+    better = claim(superior={"better": "plain_x4", "worse": "plain_x8", "margin": 0.1}) | {
+        "metric": "lr/sensitivity"
+    }
+    plan, records = sweep({"plain_x4": [1.5] * 2, "plain_x8": [1.5] * 2}, claims=[better])
+    losses = {
+        "plain_x4": {rate: [None] * 3 for rate in SEARCH["losses"]["plain_x4"]},
+        "plain_x8": SEARCH["losses"]["plain_x8"],
+    }
+    plan["search"] = SEARCH | {"losses": losses}
+    found = claims.verdict(plan, records)["claims"][0]
+    assert (found["outcome"], found["why"]) == (
+        "inconclusive",
+        "plain 4x lacks 3 of 3 planned seeds (3 diverged)",
+    )
+
+
 @pytest.mark.parametrize(
     ("holds", "outcome"), [([True, True], "reproduced"), ([True, False], "contradicted"), ([], "not run")]
 )
@@ -229,6 +293,9 @@ def test_exact_claims_read_their_checks(holds, outcome):
         ({"predicate": {"equivalent": {"among": {"family": "gated"}, "margin": 0.1}}}, "family gated is not in this file"),
         ({"predicate": {"equivalent": {"among": {"family": "plain"}, "margin": {"sds": 2}}}}, "must be a number or {seed_sds: 2}"),
         ({"predicate": {"did": {"larger": {"arm": "plain_x4"}, "smaller": {"arm": "plain_x4", "against": "plain_x4"}, "margin": 0.1}}}, "larger = "),
+        ({"predicate": {"superior": {"better": {"famly": "plain"}, "worse": "plain_x4", "margin": 0.1}}}, "better = {'famly': 'plain'}: must be an arm, {arms: [NAME, ...]} or {family: NAME}"),
+        ({"predicate": {"superior": {"better": {"arms": []}, "worse": "plain_x4", "margin": 0.1}}}, "better = {'arms': []}: must be"),
+        ({"predicate": {"bounded": {"arm": "plain_x4", "below": "1.4"}}}, "below = 1.4: must be a number"),
         ({"famly": "a"}, 'famly: unknown key. Did you mean "family"?'),
     ],
 )  # fmt: skip

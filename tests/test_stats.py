@@ -49,6 +49,12 @@ def test_equivalence_is_decided_by_the_90_percent_interval():
     )
 
 
+@pytest.mark.parametrize("n", [4, 8])
+def test_a_difference_of_just_the_margin_is_not_above_it(n):
+    assert 0.8 - 0.75 > 0.05 and stats.p_greater([0.8 - 0.75] * n, 0.05) == 1.0
+    assert -0.4 - -1.4 < 1 and stats.at_least(-0.4 - -1.4, 1.0) and not stats.at_least(0.999, 1.0)
+
+
 def test_type_one_error_of_the_interval_is_five_percent():
     sample = np.random.default_rng(7).normal(size=(4000, 3))
     missed = [not (e.low <= 0 <= e.high) for e in map(stats.estimate, sample.tolist())]
@@ -122,6 +128,9 @@ def test_trends_that_never_break_by_counting_orders():
     assert stats.p_trend([[1, 2, 3], [4, 5, 9], [1, 7, 8]]) == pytest.approx((1 / 6) ** 3)
     assert stats.p_concordant([1.0, 2.0, 5.0, 9.0]) == pytest.approx(1 / 24)
     assert stats.p_concordant([1.0, 1.0, 1.0, 1.0]) == 1.0
+    assert stats.p_concordant([1.0, 1.0, 2.0, 3.0]) == pytest.approx(
+        2 / 24
+    )  # as clear are the orders with both 1s first
 
 
 def test_page_on_a_worked_example():

@@ -115,7 +115,7 @@ def _noise(plan: dict[str, Any], evidence: Evidence) -> list[str]:
     if evidence.noise is None:
         return []
     metrics = dict.fromkeys([METRIC, *(claim["metric"] for claim in plan["claims"])])
-    found = [noise.sentence(evidence.noise, named(name), seeds=len(plan["seeds"])) for name in metrics]
+    found = [noise.sentence(evidence.noise, named(name)) for name in metrics]
     return [f"Measured by lab noise: {text}" for text in found if text is not None]
 
 
@@ -201,7 +201,10 @@ def _searched(judged: dict[str, Any]) -> list[tuple[str, float | None]]:
     return [
         (f"{judged['best_lr']:g}" + ("" if judged["interior"] else " (edge of the grid)"), judged["best_lr"]),
         (Estimate(**same).times(0.01).percent_text() if same else "", same["mean"] if same else None),
-        (f"{judged['lr_sensitivity']:.3f}", judged["lr_sensitivity"]),
+        (
+            f"{steady:.3f}" if (steady := judged["lr_sensitivity"]) is not None else "diverged at every rate",
+            steady,
+        ),
     ]
 
 
