@@ -18,8 +18,10 @@ from lab.comparison import Statement, compare
 from lab.confounds import confounds
 from lab.evidence import METRIC, Arm, Evidence, at_one_rate, gather, is_searched
 from lab.judgement import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SMALL, Judgement, judge, margin_of
+from lab.metric import SEARCHED
 
 EVIDENCE = dict[str, Evidence]  # by metric
+OPEN = "open"
 
 
 def verdict(
@@ -32,7 +34,11 @@ def verdict(
     """
     evidence, of_metric = gather(plan, records), _by_metric(plan, records, exact)
     judged = judge(plan["claims"], of_metric, looks_of(plan))
-    of_rate = _at_one_rate(plan, records) if is_searched(plan) else {}
+    of_rate, same = (
+        ({}, {})
+        if not is_searched(plan)
+        else (_at_one_rate(plan, records), _claims_at_one_rate(plan, records))
+    )
     return {
         "format": 1,
         **{
@@ -43,7 +49,7 @@ def verdict(
         "alike": evidence.alike,
         "arms": [_describe(arm, evidence) | of_rate.get(arm.name, {}) for arm in evidence.arms],
         "claims": [
-            _written(claim, judgement, of_metric[claim["metric"]])
+            _written(claim, judgement, of_metric[claim["metric"]]) | same.get(claim["id"], {})
             for claim, judgement in zip(plan["claims"], judged, strict=True)
         ],
         "excluded": list(evidence.excluded),
@@ -91,7 +97,7 @@ def _answer(statement: Statement, judgement: Judgement) -> str:
         return "fails"
     chances = sum(one.p_small is not None for one in judgement.hearing.known)
     small = statement.p_small is not None and chances * statement.p_small <= of_small
-    return "too small to matter" if small else "open"
+    return "too small to matter" if small else OPEN
 
 
 def _written(claim: dict[str, Any], judgement: Judgement, evidence: Evidence) -> dict[str, Any]:
@@ -106,7 +112,7 @@ def _written(claim: dict[str, Any], judgement: Judgement, evidence: Evidence) ->
         "family": claim.get("family"),
         "outcome": outcome,
         "why": _why(listed, outcome) if listed else hearing.why,
-        "parts": [{"statement": s.text, "answer": answer} for s, answer in listed],
+        "parts": [{"statement": s.text, "answer": answer} | _asked(s, judgement) for s, answer in listed],
         "estimates": [comparison.json() for s in hearing.statements for comparison in s.comparisons],
         "p_values": p_values,
         "levels": dict(zip(("true", "false", "small"), judgement.levels, strict=True)) if p_values else None,
@@ -120,12 +126,27 @@ def _written(claim: dict[str, Any], judgement: Judgement, evidence: Evidence) ->
     }
 
 
+def _asked(statement: Statement, judgement: Judgement) -> dict[str, Any]:
+    """The p values of a statement, corrected for the number of statements as the claim's are."""
+    if not statement.known:
+        return {}
+    known = judgement.hearing.known
+    small = sum(one.p_small is not None for one in known)
+    return {
+        "p_values": {
+            "true": statement.p_true,
+            "false": min(1.0, len(known) * statement.p_false),
+            "small": None if statement.p_small is None else min(1.0, small * statement.p_small),
+        }
+    }
+
+
 def _detectable(
     judgement: Judgement, listed: Sequence[tuple[Statement, str]], evidence: Evidence
 ) -> tuple[float | None, str]:
     """Of an inconclusive claim: the smallest difference its seeds find in four of five experiments, and the same in words."""
     level, seeds = judgement.levels[0] or stats.ALPHA, judgement.seeds
-    still_open = [statement for statement, answer in listed if answer == "open"]
+    still_open = [statement for statement, answer in listed if answer == OPEN]
     asked = still_open or judgement.hearing.could_find
     sizes = [s.decisive.detectable(level / s.chances, n=seeds) for s in asked if s.decisive is not None]
     words = [s.could_find for s in asked if s.could_find]
@@ -155,7 +176,7 @@ def _why(listed: Sequence[tuple[Statement, str]], outcome: str) -> str:
     decisive = {
         CONTRADICTED: "fails",
         SMALL: "too small to matter",
-        INCONCLUSIVE: "open",
+        INCONCLUSIVE: OPEN,
         REPRODUCED: "holds",
     }
     texts = [s.text for s, answer in listed if answer == decisive.get(outcome)] or [s.text for s, _ in listed]
@@ -182,6 +203,21 @@ def _at_one_rate(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dic
         }
         for arm in evidence.arms
     }  # fmt: skip
+
+
+def _claims_at_one_rate(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Of each claim on runs of a searched plan: what it would have come to, had all arms had the common rate."""
+    same = at_one_rate(plan)
+    claims = [claim for claim in plan["claims"] if not claim["metric"].startswith(SEARCHED)]
+    evidence = _by_metric(same | {"claims": claims}, records, [])
+    judged = judge(claims, evidence, looks_of(plan))
+    written = [_written(c, j, evidence[c["metric"]]) for c, j in zip(claims, judged, strict=True)]
+    return {
+        one["id"]: {
+            "same_lr": {"lr": plan["search"]["common"], **{key: one[key] for key in ("outcome", "why")}}
+        }
+        for one in written
+    }
 
 
 def _describe(arm: Arm, evidence: Evidence) -> dict[str, Any]:

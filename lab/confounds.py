@@ -224,8 +224,8 @@ def _ended_badly(evidence: Evidence) -> list[str]:
         if of := [seed for seed, state in arm.states.items() if state == "diverged"]:
             diverged.setdefault(seed_list(of), []).append(arm.label)
     found = [
-        f"Diverged for {of}: {'; '.join(labels)}. Each enters as the loss it had before training, in its mean as well; figures show "
-        "the finished runs."
+        f"Diverged for {of}: {'; '.join(labels)}. Each enters as the loss it had before training, in its mean as well; the "
+        "figure of final values draws the finished runs alone, those of whole runs draw all."
         for of, labels in diverged.items()
     ]
     for arm in evidence.arms:

@@ -199,6 +199,16 @@ def is_searched(plan: dict[str, Any]) -> bool:
     return "best" in (plan.get("search") or {})
 
 
+def conditions(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> list[str]:
+    """What sets a sweep apart from others of its size and data: overrides of all arms, and stories of the recipe before knobs."""
+    usual = ("size", "data", "data.path", "tracker")
+    found = [text for text in plan["overrides"] if text.partition("=")[0] not in usual]
+    told = [data for record in records if (data := record["config"].get("data", {})).get("name") == "stories"]
+    if any("grammar" not in data for data in told):
+        found.append("the first recipe of stories")
+    return found
+
+
 def at_one_rate(plan: dict[str, Any]) -> dict[str, Any]:
     """The searched plan as if every arm had been trained with the common learning rate."""
     return plan | {"arms": [arm | {"runs": arm["runs_same_lr"]} for arm in plan["arms"]]}

@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from lab.evidence import conditions
+
 ROOT = Path(__file__).resolve().parents[1]
 REPRODUCED, CONTRADICTED, SMALL = "reproduced", "contradicted", "too small to matter"
 INCONCLUSIVE, NOT_RUN, BEYOND = "inconclusive", "not run", "not measurable at this size"
@@ -206,7 +208,7 @@ def _of_checks(checks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     outcome = CONTRADICTED if holding < len(checks) or printed == "fails" else REPRODUCED
     why = f"{holding} of {len(checks)} checks hold"
     if refuted:
-        why += "; as printed it does not hold: " + "; ".join(_sentence(check) for check in refuted)
+        why += "; against what the notes print: " + "; ".join(_sentence(check) for check in refuted)
     return {
         "claim": checks[0]["claim"], "kind": "exact", "outcome": outcome, "why": why, "checks": list(checks),
         "where": "exact.jsonl", "figures": [], "n": None, "size": None, "data": None, "device": None, "commit": None,
@@ -248,7 +250,7 @@ def _swept(results: Path) -> Iterable[dict[str, Any]]:
                 "claim": claim["id"], "kind": "trained", "outcome": claim["outcome"], "why": claim["why"],
                 "where": f"{folder.parent.name}/{folder.name}", "n": f"{len(plan['seeds'])} seeds",
                 "figures": [f"figures/{path.name}" for path in sorted((folder / "figures").glob("*.png"))],
-                "size": plan["size"], "data": plan["data"], **shared,
+                "size": plan["size"], "data": plan["data"], "conditions": conditions(plan, records), **shared,
                 "confounds": verdict["confounds"], "core_minutes": round(spent, 2),
             }  # fmt: skip
 
@@ -282,4 +284,7 @@ def _why(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
 
 
 def _setting(item: dict[str, Any]) -> str:
-    return f"{item['size']} on {item['data']}, {item['outcome']}: " if item["kind"] == "trained" else ""
+    if item["kind"] != "trained":
+        return ""
+    where = f"{item['size']} on {item['data']}"
+    return ", ".join([where, *item["conditions"], item["outcome"]]) + ": "

@@ -203,3 +203,18 @@ def test_importing_the_room_loads_no_heavy_library():
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         == "set()\n"
     )
+
+
+def test_what_is_open_says_by_how_much_and_the_metric_of_a_claim_has_a_column():
+    """Two pairs that differ by 1 in one of 3 seeds: a paired t of 1 with 2 degrees has p = 0.2113 to one side."""
+    low = {"superior": {"better": "plain_x4", "worse": "plain_x8", "margin": 0.1}}
+    plan, records = sweep(
+        {"plain_x4": [1.5] * 3, "plain_x8": [1.5] * 3},
+        claims=[BASIN | {"predicate": low, "metric": "val/entropy"}],
+    )
+    for run in records:
+        run["summary"]["val/entropy"] = 2.0 + (run["run_id"] == "plain_x8-1")
+    content = page(plan, records, verdict(plan, records), [])
+    (line,) = [text for text in content["claims"][0]["details"] if text.startswith("open (")]
+    assert "that it fails p = 0.42, 0.05 needed" in line  # more entropy counts as better
+    assert content["arms"].header[4] == "val/entropy" and content["arms"].rows[1][4] == "2.333 (sd 0.58)"

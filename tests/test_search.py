@@ -13,6 +13,7 @@ from lab.config import ConfigError, run_config
 from lab.evidence import run_ids
 from lab.report import write
 from lab.runs import RunStore, dumps
+from tests.synthetic_sweep import claim
 
 INIT = 7.0  # nats a token before training
 SPIKES = {"events": 0, "window": 100, "score_k4": 0.0, "score_k7": 0.0, "p999_over_median": 1.0}
@@ -197,6 +198,8 @@ def test_the_report_shows_both_differences_and_the_curve(lab, tmp_path):
         make("norm", seeds=3), store, trainer(store, lambda arm, rate, seed: best[arm](rate, seed)),
         search=True, results=tmp_path,
     )  # fmt: skip
+    better = {"superior": {"better": "rmsnorm", "worse": "layernorm", "margin": 0.001}}
+    plan.record["claims"] = [claim(**better) | {"metric": "val/bpb"}]
     records = [store.record(i) for i in run_ids(plan.record)]
     page = write(plan.record, records, tmp_path / "page")
     verdict = json.loads((tmp_path / "page/verdict.json").read_text())
@@ -204,6 +207,9 @@ def test_the_report_shows_both_differences_and_the_curve(lab, tmp_path):
     assert arm["best_lr"] == 0.019 and arm["difference"]["mean"] == pytest.approx(0.0, abs=1e-4)
     assert arm["same_lr"]["difference"]["mean"] == pytest.approx(0.1 * math.log10(0.019 / 0.006) ** 2)
     text = (tmp_path / "page/REPORT.md").read_text()
+    (judged,) = verdict["claims"]  # the lowest points of the valleys are level
+    assert (judged["outcome"], judged["same_lr"]["outcome"]) == ("too small to matter", "reproduced")
+    assert "at one rate of 0.006 for all arms: reproduced; RMSNorm is better than LayerNorm" in text
     assert "best learning rate" in text and "difference at 0.006" in text and "SEARCH=1" in text
     assert (tmp_path / "page/figures/rates.png").stat().st_size > 2000 and "rates" in page.read_text()
     assert (tmp_path / "page/report.html").exists()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab import stats
 from lab.evidence import Arm, Evidence, gather, is_searched, relative_differences
+from lab.metric import SIGNALS
 from lab.report import rates, skills, spikes
 from lab.report.canvas import COLOURS, GREY, settled, styled, subplots, tokens_text
 
@@ -142,8 +143,10 @@ def gradients(evidence: Evidence) -> Figure:
         for points, record in zip(lines[arm.name], arm.records.values(), strict=True):
             axes.plot(*_columns(points), color=_look(arm, evidence)["color"], linewidth=0.8, alpha=0.8)
             _mark_spikes(axes, points, record)
-        count = sum(len(record["curves"]["spikes"]) for record in arm.records.values())
-        axes.set_title(f"{arm.label}: {count} spike{'' if count == 1 else 's'}", fontsize=9)
+        signals = [signal for record in arm.records.values() for _, signal, *_ in record["curves"]["spikes"]]
+        count, of_loss = (signals.count(signal) for signal in SIGNALS)
+        more = f", {of_loss} of the loss" if of_loss else ""
+        axes.set_title(f"{arm.label}: {count} spike{'' if count == 1 else 's'}{more}", fontsize=9)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

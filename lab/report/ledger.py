@@ -19,7 +19,10 @@ READING = (
     "that was fixed before the numbers were seen.",
     "Computed claims are reproduced when every check holds and what the notes print is among what holds. Where only part of "
     "the notes' version holds, or none, the row says so and gives the form that does.",
-    "Trained claims are judged over paired seeds; their pages have intervals, figures and what else differs between the arms.",
+    "Trained claims are judged over paired seeds; their pages have intervals, figures and what else differs between the arms. Several "
+    "settings (size, data, overrides) decide together where those that are decided agree, whatever others leave open; where they "
+    "disagree the claim is inconclusive.",
+    "000, 001 and 003 are the lecture's notes that a claim stands in, with the section.",
     "Not measurable at this size: models that a CPU trains can't answer it, for the reason given. Not run: no ablation has tested it yet.",
     "Core-minutes are minutes of one core. The estimate is the number of runs times the median pace of the published ones, for "
     "a claim without an ablation by the plan in the register. One sweep may serve several claims; each shows all of it.",
@@ -76,7 +79,7 @@ def claim(row: dict[str, Any]) -> dict[str, Any]:
         "source": row["source"],
         "papers": [_paper(paper) for paper in row["papers"]],
         "why": row["why"].rstrip("."),
-        "as_printed": f"as the notes print it: {row['as_printed']}"
+        "as_printed": f"as the notes print it {row['as_printed']}"
         if row["as_printed"] in ("fails", "holds in part")
         else "",
         "tests": _tests(row),
@@ -96,7 +99,8 @@ def _tests(row: dict[str, Any]) -> str:
 
 def _evidence(item: dict[str, Any]) -> dict[str, Any]:
     """What one piece of evidence rests on, and where it stands."""
-    facts = [item[key] for key in ("n", "size", "data", "device") if item[key]]
+    facts = [item[key] for key in ("n", "size", "data") if item[key]] + item.get("conditions", [])
+    facts += [item["device"]] if item["device"] else []
     if item["commit"]:
         facts.append(f"commit {', '.join(commit[:7] for commit in item['commit'].split(', '))}")
     report = f"{item['where']}/REPORT.md" if item["kind"] == "trained" else item["where"]
@@ -174,7 +178,8 @@ def markdown(content: dict[str, Any]) -> str:
             said = f"{escape(one['says'])} ({escape(one['notes'])})"
             spent = one["spent"] or (f"about {one['estimate']} to run" if one["estimate"] else "")
             name = f"[{one['id']}](#{one['id']})" if one["evidence"] else one["id"]
-            lines.append(f"| {name} | {one['state']} | {said} | {differs}{papers} | {spent} |")
+            printed = f"; {one['as_printed']}" if one["as_printed"] else ""
+            lines.append(f"| {name} | {one['state']}{printed} | {said} | {differs}{papers} | {spent} |")
         lines.append("")
         for one in (one for one in claims if one["evidence"]):
             lines += _details(one)

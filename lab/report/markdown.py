@@ -12,7 +12,6 @@ def render(content: dict[str, Any]) -> str:
     lines = [f"# {escape(content['title'])}", "", escape(content["question"]), ""]
     lines += [f"{escape(content['source'])}. {escape(content['setting'])}.", "", "## Verdict", ""]
     lines += [] if content["claims"] else [escape(content["no_claim"]), ""]
-    lines += _bullets(content["noise"]) if content["noise"] else []
     for claim in content["claims"]:
         lines += [
             f"### {escape(claim['id'])}: {escape(claim['outcome'])}",
@@ -37,7 +36,11 @@ def render(content: dict[str, Any]) -> str:
     lines += ["## Arms", "", *_table(arms.header, arms.rows)]
     for heading, caption, table in content["tables"]:
         lines += [f"## {escape(heading)}", "", escape(caption), "", *_table(table.header, table.rows)]
-    lines += ["## What confounds this", "", *_bullets([*content["confounds"], *content["failures"]])]
+    lines += [
+        "## What confounds this",
+        "",
+        *_bullets([*content["confounds"], *content["noise"], *content["failures"]]),
+    ]
     lines += ["## How to read this", "", *_bullets(content["reading"])]
     lines += ["## Where it comes from", "", *_table(["field", "value"], content["provenance"])]
     lines += ["## Run it again", "", f"    {_one_line(content['command'])}", ""]

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab import noise
-from lab.evidence import METRIC, Arm, Evidence, gather, is_searched
-from lab.metric import named
+from lab import noise, stats
+from lab.claims import OPEN
+from lab.evidence import METRIC, Arm, Evidence, conditions, gather, is_searched
+from lab.metric import SEARCHED, named
 from lab.report import spikes
 from lab.spikes import LOOK_BACK
 from lab.stats import ALPHA, Estimate, in_percent
@@ -95,12 +96,19 @@ def page(
         "title": plan["title"],
         "question": plan["question"],
         "source": plan["source"],
-        "setting": f"{plan['size']} on {plan['data']}, {plan['device_kind']}, {len(plan['seeds'])} seeds an arm",
+        "setting": ", ".join(
+            [
+                f"{plan['size']} on {plan['data']}",
+                *conditions(plan, records),
+                plan["device_kind"],
+                f"{len(plan['seeds'])} seeds an arm",
+            ]
+        ),
         "claims": [{**claim, "details": _details(claim)} for claim in found["claims"]],
         "noise": _noise(plan, evidence),
         "no_claim": "No claim was fixed beforehand for this ablation: the table and figures stand for themselves.",
         "figures": [(name, *CAPTIONS[name]) for name in figures],
-        "arms": _arms(plan, evidence, found),
+        "arms": _arms(plan, records, evidence, found),
         "tables": _spike_tables(evidence) if plan.get("side_by_side") else [],
         "confounds": found["confounds"],
         "failures": _failures(evidence),
@@ -136,8 +144,16 @@ def _details(claim: dict[str, Any]) -> list[str]:
         for part in claim["parts"]
         if part["statement"] not in claim["why"]
     ]
+    if same := claim.get("same_lr"):
+        lines.append(f"at one rate of {same['lr']:g} for all arms: {same['outcome']}; {same['why']}")
+    if claim["levels"]:
+        lines += [
+            _open(part, claim) for part in claim["parts"] if part["answer"] == OPEN and "p_values" in part
+        ]
     if claim["detectable"] is not None:
-        lines.append(f"what {claim['seeds']} seeds find in four of five experiments: {claim['detectable']}")
+        lines.append(
+            f"smallest effect that {claim['seeds']} seeds find with 80 % power: {claim['detectable']}"
+        )
     if claim["levels"] and claim["levels"]["true"] < ALPHA:
         looks = claim["looks"]
         look = f", at the look at {claim['seeds']} of {looks[-1]} seeds" if len(looks) > 1 else ""
@@ -147,16 +163,36 @@ def _details(claim: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Table:
+def _open(part: dict[str, Any], claim: dict[str, Any]) -> str:
+    """Why a statement is open: its p values, after the correction for all pairs and parts, and what they would have to be."""
+    levels, answers = claim["levels"], {"true": "holds", "false": "fails", "small": "is too small to matter"}
+    asked = [
+        f"that it {answers[key]} p = {value:.2g}, {levels[key]:.2g} needed"
+        for key, value in part["p_values"].items()
+        if value is not None
+    ]
+    return f"open ({'; '.join(asked)}, corrected for all pairs and parts): {part['statement'].partition(' (')[0]}"
+
+
+def _arms(
+    plan: dict[str, Any], records: Sequence[dict[str, Any]], evidence: Evidence, found: dict[str, Any]
+) -> Table:
     header = [
         "arm", plan["x"]["label"], "val/bpb", "difference to baseline", "runs", "mismatch", "d_model", "layers",
         "heads x size", "d_ff", "body parameters", "all parameters", "spike score k=4", "k=7",
     ]  # fmt: skip
+    others = dict.fromkeys(claim["metric"] for claim in plan["claims"])
+    judged_by = [
+        gather(plan, records, metric=name)
+        for name in others
+        if name != METRIC and not name.startswith((SEARCHED, "spikes/grad/norm/score"))
+    ]
+    header[4:4] = [of.metric.name for of in judged_by]
     if is_searched(plan):
         header[4:4] = [
             "best learning rate",
             f"difference at {plan['search']['common']:g}",
-            "sensitivity to the rate",
+            "loss above its best, mean of the rates (bits a byte)",
         ]
     rows, sort = [], []
     for entry, judged in zip(plan["arms"], found["arms"], strict=True):
@@ -177,6 +213,7 @@ def _arms(plan: dict[str, Any], evidence: Evidence, found: dict[str, Any]) -> Ta
             *((f"{counts[key]:,}", counts[key]) for key in ("body_parameters", "parameters")),
             *((f"{100 * score:.2f} %" if score is not None else "", score) for score in spikes),
         ]
+        cells[4:4] = [_mean(of.arm(entry["name"])) for of in judged_by]
         if is_searched(plan):
             cells[4:4] = _searched(judged)
         rows.append([text for text, _ in cells])
@@ -220,9 +257,18 @@ def _level(level: dict[str, Any] | None, judged: dict[str, Any]) -> str:
     )
 
 
+def _mean(arm: Arm) -> tuple[str, float | None]:
+    """The cell of a metric: mean and standard deviation over seeds."""
+    if not arm.scores:
+        return "", None
+    found = stats.estimate(list(arm.scores.values()))
+    return f"{found.mean:.4g}" + (f" (sd {found.sd:.2g})" if found.sd is not None else ""), found.mean
+
+
 def _spike_score(arm: Arm, key: str) -> float | None:
-    """Mean over finished seeds of the gradient norm's spike score."""
-    scores = [arm.records[seed]["summary"]["spikes"]["grad/norm"][key] for seed in arm.values]
+    """Mean of the gradient norm's spike score over seeds that finished or diverged."""
+    ended = [record for record in arm.records.values() if record["state"] in ("finished", "diverged")]
+    scores = [record["summary"]["spikes"]["grad/norm"][key] for record in ended]
     known = [score for score in scores if score is not None]
     return sum(known) / len(known) if known else None
 
