@@ -180,7 +180,12 @@ def claims(parser: argparse.ArgumentParser) -> None:
         "--write", action="store_true", help="write results/LEDGER.md and results/ledger.html"
     )
     parser.add_argument("--todo", action="store_true", help="list what is still to be run, cheapest first")
-    parser.add_argument("--run", dest="go", action="store_true", help="run it, as far as --budget goes, and publish it in results/")
+    parser.add_argument(
+        "--run",
+        dest="go",
+        action="store_true",
+        help="run it, as far as --budget goes, and publish it in results/",
+    )
     parser.add_argument(
         "--budget", type=float, default=60.0, metavar="MINUTES", help="core-minutes for --run (60)"
     )

@@ -86,18 +86,27 @@ def _by_metric(
     return {name: gather(plan, records, metric=name, exact=exact) for name in names}
 
 
+def _p_values(statement: Statement, judgement: Judgement) -> tuple[float, float, float]:
+    """For: it is true, it is false, its difference is too small; the last two corrected as those of the claim are."""
+    known = judgement.hearing.known
+    chances = sum(one.p_small is not None for one in known)
+    small = 1.0 if statement.p_small is None else min(1.0, chances * statement.p_small)
+    return statement.p_true, min(1.0, len(known) * statement.p_false), small
+
+
 def _answer(statement: Statement, judgement: Judgement) -> str:
-    """Whether one of several statements holds; against it, and of smallness, the same corrected level as for the claim counts."""
-    of_true, of_false, of_small = judgement.levels
+    """Whether one of several statements holds."""
     if not statement.known:
         return "not run"
-    if statement.p_true <= of_true:
-        return "holds"
-    if len(judgement.hearing.known) * statement.p_false <= of_false:
-        return "fails"
-    chances = sum(one.p_small is not None for one in judgement.hearing.known)
-    small = statement.p_small is not None and chances * statement.p_small <= of_small
-    return "too small to matter" if small else OPEN
+    for answer, p_value, level in zip(
+        ("holds", "fails", "too small to matter"),
+        _p_values(statement, judgement),
+        judgement.levels,
+        strict=True,
+    ):
+        if p_value <= level:
+            return answer
+    return OPEN
 
 
 def _written(claim: dict[str, Any], judgement: Judgement, evidence: Evidence) -> dict[str, Any]:
@@ -105,17 +114,24 @@ def _written(claim: dict[str, Any], judgement: Judgement, evidence: Evidence) ->
     hearing, outcome = judgement.hearing, judgement.outcome
     listed = [(statement, _answer(statement, judgement)) for statement in hearing.statements]
     margins = {margin_of(parameters, evidence) for _, parameters in parts(claim["predicate"])} - {None}
-    p_values = dict(zip(("true", "false", "small"), hearing.p_values, strict=True)) if hearing.known else None
+    p_values = _named(hearing.p_values) if hearing.known else None
     size, words = _detectable(judgement, listed, evidence) if outcome == INCONCLUSIVE else (None, None)
     return {
         **{key: claim[key] for key in ("id", "statement", "source", "prediction", "metric", "predicate")},
         "family": claim.get("family"),
         "outcome": outcome,
         "why": _why(listed, outcome) if listed else hearing.why,
-        "parts": [{"statement": s.text, "answer": answer} | _asked(s, judgement) for s, answer in listed],
+        "parts": [
+            {
+                "statement": s.text,
+                "answer": answer,
+                "p_values": _named(_p_values(s, judgement)) if s.known else None,
+            }
+            for s, answer in listed
+        ],
         "estimates": [comparison.json() for s in hearing.statements for comparison in s.comparisons],
         "p_values": p_values,
-        "levels": dict(zip(("true", "false", "small"), judgement.levels, strict=True)) if p_values else None,
+        "levels": _named(judgement.levels) if p_values else None,
         "detectable": words,
         "detectable_percent": 100 * size if size is not None and evidence.metric.relative else None,
         "margins_percent": sorted(100 * m for m in margins if m is not None)
@@ -126,19 +142,8 @@ def _written(claim: dict[str, Any], judgement: Judgement, evidence: Evidence) ->
     }
 
 
-def _asked(statement: Statement, judgement: Judgement) -> dict[str, Any]:
-    """The p values of a statement, corrected for the number of statements as the claim's are."""
-    if not statement.known:
-        return {}
-    known = judgement.hearing.known
-    small = sum(one.p_small is not None for one in known)
-    return {
-        "p_values": {
-            "true": statement.p_true,
-            "false": min(1.0, len(known) * statement.p_false),
-            "small": None if statement.p_small is None else min(1.0, small * statement.p_small),
-        }
-    }
+def _named(values: tuple[float, float, float]) -> dict[str, float]:
+    return dict(zip(("true", "false", "small"), values, strict=True))
 
 
 def _detectable(
@@ -164,10 +169,13 @@ def _detectable(
         return None, "; ".join(words) or (one if seeds == 1 else waits)
     size = max(sizes)
     if math.isinf(size):
-        return (
-            None,
-            f"no difference of any size: {seeds} seeds can't reach the level of {level:.3g}, or nothing ranks the arms",
+        unranked = any(s.decisive is not None and not s.decisive.ranked for s in asked)
+        reason = (
+            "both sides diverged for the same seed, so nothing ranks them"
+            if unranked
+            else f"{seeds} seeds can't reach the level of {level:.3g}"
         )
+        return None, f"no difference of any size: {reason}"
     return size, "; ".join([evidence.metric.amount(size), *words])
 
 

@@ -102,6 +102,7 @@ def test_a_difference_of_differences_is_open_where_both_sides_diverged():
     }
     found = judged(values, DID)
     assert found["outcome"] == "inconclusive" and "both sides diverged for the same seed" in found["why"]
+    assert found["detectable"].endswith("nothing ranks them")
 
 
 @pytest.mark.parametrize(

@@ -147,9 +147,7 @@ def _details(claim: dict[str, Any]) -> list[str]:
     if same := claim.get("same_lr"):
         lines.append(f"at one rate of {same['lr']:g} for all arms: {same['outcome']}; {same['why']}")
     if claim["levels"]:
-        lines += [
-            _open(part, claim) for part in claim["parts"] if part["answer"] == OPEN and "p_values" in part
-        ]
+        lines += [_open(part, claim) for part in claim["parts"] if part["answer"] == OPEN]
     if claim["detectable"] is not None:
         lines.append(
             f"smallest effect that {claim['seeds']} seeds find with 80 % power: {claim['detectable']}"
@@ -169,7 +167,6 @@ def _open(part: dict[str, Any], claim: dict[str, Any]) -> str:
     asked = [
         f"that it {answers[key]} p = {value:.2g}, {levels[key]:.2g} needed"
         for key, value in part["p_values"].items()
-        if value is not None
     ]
     return f"open ({'; '.join(asked)}, corrected for all pairs and parts): {part['statement'].partition(' (')[0]}"
 
