@@ -41,9 +41,7 @@ def of_arms(plan: dict[str, Any], looks: dict[str, dict[str, Any]]) -> Figure:
     whole, near = panels
     whole.axhline(fmean(search["at_init"].values()), color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     near.set_ylim(NEAR[0] * min(lowest), max(NEAR[1] * min(lowest), 1.02 * max(lowest)))
-    whole.set_title(
-        "Final loss on the learning rate (dashed: before training; dotted: the common rate)", fontsize=9
-    )
+    whole.set_title("Final loss (dashed: before training; dotted: the common rate)", fontsize=9)
     near.set_title("The same near the lowest", fontsize=9)
     near.legend(fontsize=8, frameon=False)
     return figure
