@@ -55,22 +55,35 @@ def extended(values: Sequence[float], best: dict[str, float], *, decades: float)
 
 
 def between(found: dict[str, Any]) -> dict[str, float]:
-    """Of each arm that is best inside the grid: where a parabola through that loss and those of the rates beside it is lowest.
+    """Of each arm that is best inside the grid, the rate where a parabola in log rate through three of its losses is lowest.
 
-    The parabola is one in log rate, so this lies half a step from the best rate at most, and at it where all three are equal.
+    These are the best one and those beside it. One with a diverged run speaks of where learning ends and not of the slope before,
+    so that the next one on the other side takes its place. At most half a step from the best rate, and at it where the losses are
+    level or too few are left.
     """
-    rates = {}
-    for arm, best in found["best"].items():
-        if not found["interior"][arm]:
-            continue
-        at, means = found["values"].index(best), found["means"][arm]
-        lower, higher = found["values"][at - 1], found["values"][at + 1]
-        rise = {rate: means[written(rate)] - means[written(best)] for rate in (lower, higher)}
-        left, right = math.log10(lower / best), math.log10(higher / best)
-        curvature = (rise[higher] / right - rise[lower] / left) / (right - left)
-        slope = rise[lower] / left - curvature * left
-        rates[arm] = _step(best, -slope / (2 * curvature)) if curvature > 0 else best
-    return rates
+    return {arm: _lowest(found, arm) for arm in found["best"] if found["interior"][arm]}
+
+
+def _lowest(found: dict[str, Any], arm: str) -> float:
+    values, losses, best = found["values"], found["losses"][arm], float(found["best"][arm])
+    at = values.index(best)
+    steady = [None not in losses[written(rate)] for rate in values]
+    if steady[at - 1] and steady[at + 1]:
+        beside = [at - 1, at + 1]
+    else:
+        beside = [at - 1, at - 2] if steady[at - 1] else [at + 1, at + 2]
+    if min(beside) < 0 or max(beside) >= len(values) or not all(steady[i] for i in [at, *beside]):
+        return best
+    means = found["means"][arm]
+    (one, rise), (other, climb) = (
+        (math.log10(values[i] / best), means[written(values[i])] - means[written(best)]) for i in beside
+    )
+    curvature = (climb / other - rise / one) / (other - one)
+    slope = rise / one - curvature * one
+    if curvature <= 0:
+        return best
+    furthest = [math.log10(values[i] / best) / 2 for i in (at - 1, at + 1)]
+    return _step(best, min(max(-slope / (2 * curvature), furthest[0]), furthest[1]))
 
 
 def table(

@@ -85,18 +85,18 @@ def test_the_grid_is_half_decades_around_the_common_rate_and_grows_by_one_step()
 
 
 def test_one_rate_more_is_tried_where_the_parabola_of_an_arm_is_lowest(lab, tmp_path):
-    """The losses are parabolas in log rate, so the rate found is the centre; a wall beside the best rate draws it down."""
+    """The losses are parabolas in log rate, so the rate found is the centre, also where the rate above it diverges."""
     store, make = lab
-    arms = {"rmsnorm": valley(0.01), "layernorm": valley(0.0105, wall=0.012), "none": valley(0.006)}
+    arms = {"rmsnorm": valley(0.01), "layernorm": valley(0.009, wall=0.012), "none": valley(0.006)}
     told = []
     plan = staged.run(
         make("norm", seeds=2), store, trainer(store, lambda arm, rate, seed: arms[arm](rate, seed), told),
         search=True, results=tmp_path,
     )  # fmt: skip
     found = plan.record["search"]
-    assert told[1][0] == "search: between the rates of the grid rmsnorm 0.01, layernorm 0.00351, none 0.006"
-    assert [count for _, count in told] == [3 * 5 * 2, 2 * 2, 2 + 3 * 2]
-    assert found["best"] == {"rmsnorm": 0.01, "layernorm": 0.006, "none": 0.006}
+    assert told[1][0] == "search: between the rates of the grid rmsnorm 0.01, layernorm 0.009, none 0.006"
+    assert [count for _, count in told] == [3 * 5 * 2, 2 * 2, 2 * 2 + 3 * 2]
+    assert found["best"] == {"rmsnorm": 0.01, "layernorm": 0.009, "none": 0.006}
     assert found["between"]["rmsnorm"] == {"lr": 0.01, "losses": [1.1, 1.101], "mean": pytest.approx(1.1005)}
     assert set(found["losses"]["rmsnorm"]) == {"0.0006", "0.0019", "0.006", "0.019", "0.06"}
     used = {
@@ -104,6 +104,31 @@ def test_one_rate_more_is_tried_where_the_parabola_of_an_arm_is_lowest(lab, tmp_
         for arm in plan.record["arms"]
     }
     assert used == found["best"] and set(run_ids(plan.record)) == set(plan.jobs) == set(store.ids())
+
+
+def test_the_rate_more_stays_within_half_a_step_and_is_the_best_one_where_too_few_learn():
+    values = [0.001, 0.01, 0.1, 1.0]
+
+    def lowest(*losses):
+        written = {f"{rate:g}": [loss] for rate, loss in zip(values, losses, strict=True)}
+        means = {rate: loss[0] if loss[0] is not None else 9.0 for rate, loss in written.items()}
+        best = float(min(means, key=means.get))
+        interior = {"a": values[0] < best < values[-1]}
+        return search.between(
+            {
+                "values": values,
+                "losses": {"a": written},
+                "means": {"a": means},
+                "best": {"a": best},
+                "interior": interior,
+            }
+        ).get("a")
+
+    assert lowest(3.0, 1.0, 1.0, 3.0) == pytest.approx(10**-1.5, rel=1e-2)
+    assert lowest(5.0, 3.0, 1.2, None) == 0.316  # falling all the way: half a step up
+    assert lowest(None, 1.2, 3.0, 5.0) == 0.00316
+    assert lowest(None, 1.0, None, 5.0) == 0.01 and lowest(2.0, 1.0, None, None) == 0.01
+    assert lowest(1.0, 1.0, 1.0, 1.0) is None  # the first of equals is at the edge
 
 
 def test_each_arm_is_judged_at_its_own_best_rate_and_at_the_common_one(lab, tmp_path):
@@ -125,7 +150,7 @@ def test_each_arm_is_judged_at_its_own_best_rate_and_at_the_common_one(lab, tmp_
     assert plan.record["setting"] == "nano-stories-cpu-lr" and plan.folder.name == "nano-stories-cpu-lr"
     assert [count for _, count in told] == [
         3 * 5 * 2,
-        2,  # layernorm, whose best rate stands beside a diverged one
+        0,  # the centres are rates of the grid
         3 * 3 + 2 * 3,
     ]  # the baseline's best is the common rate
     rates = {arm["name"]: (arm["runs"], arm["runs_same_lr"]) for arm in plan.record["arms"]}
