@@ -12,7 +12,7 @@ A search is part of a plan record, read by lab/lr_range.py (seeds, losses, at_in
     arms                    {arm: {rate: {seed: run_id}}}, the rates of `between` too
     losses, at_init         {arm: {rate of the grid: [loss by seed, null where it diverged]}}; {arm: loss before training}
     means                   {arm: {rate of the grid: mean over seeds, at most the loss before training}}
-    between                 {arm: {lr, losses, mean}} of the rate off the grid; absent in plans of before 30 November 2026
+    between                 {arm: {lr, losses, mean}} of the rate off the grid; absent in older plans
     best, interior          {arm: rate}; {arm: whether the best one lies inside the grid}
     sensitivity             {arm: mean over the grid of the loss less the best, over seeds; null where all diverged at every
                             rate} (lab/lr_range.py)
@@ -55,35 +55,38 @@ def extended(values: Sequence[float], best: dict[str, float], *, decades: float)
 
 
 def between(found: dict[str, Any]) -> dict[str, float]:
-    """Of each arm that is best inside the grid, the rate where a parabola in log rate through three of its losses is lowest.
+    """Of each arm with a best rate inside the grid, the rate where a parabola in log rate through three losses is lowest.
 
-    These are the best one and those beside it. One with a diverged run speaks of where learning ends and not of the slope before,
-    so that the next one on the other side takes its place. At most half a step from the best rate, and at it where the losses are
-    level or too few are left.
+    These are the best one and those beside it. A rate where a run diverged, or lost half of what training gained, speaks of where
+    learning ends and not of the slope before it; the next one on the other side takes its place. At most half a step from the best
+    rate, and at it where the losses are level or too few are left.
     """
     return {arm: _lowest(found, arm) for arm in found["best"] if found["interior"][arm]}
 
 
 def _lowest(found: dict[str, Any], arm: str) -> float:
-    values, losses, best = found["values"], found["losses"][arm], float(found["best"][arm])
+    values, means, best = found["values"], found["means"][arm], float(found["best"][arm])
+    half = (means[written(best)] + found["at_init"][arm]) / 2
+    learnt = [
+        all(loss is not None and loss < half for loss in found["losses"][arm][written(rate)])
+        for rate in values
+    ]
     at = values.index(best)
-    steady = [None not in losses[written(rate)] for rate in values]
-    if steady[at - 1] and steady[at + 1]:
+    if learnt[at - 1] and learnt[at + 1]:
         beside = [at - 1, at + 1]
     else:
-        beside = [at - 1, at - 2] if steady[at - 1] else [at + 1, at + 2]
-    if min(beside) < 0 or max(beside) >= len(values) or not all(steady[i] for i in [at, *beside]):
+        beside = [at - 1, at - 2] if learnt[at - 1] else [at + 1, at + 2]
+    if min(beside) < 0 or max(beside) >= len(values) or not all(learnt[i] for i in [at, *beside]):
         return best
-    means = found["means"][arm]
     (one, rise), (other, climb) = (
         (math.log10(values[i] / best), means[written(values[i])] - means[written(best)]) for i in beside
     )
     curvature = (climb / other - rise / one) / (other - one)
     slope = rise / one - curvature * one
-    if curvature <= 0:
-        return best
-    furthest = [math.log10(values[i] / best) / 2 for i in (at - 1, at + 1)]
-    return _step(best, min(max(-slope / (2 * curvature), furthest[0]), furthest[1]))
+    low, high = (math.log10(values[i] / best) / 2 for i in (at - 1, at + 1))
+    if curvature > 0:
+        return _step(best, min(max(-slope / (2 * curvature), low), high))
+    return _step(best, high if slope < 0 else low) if slope else best
 
 
 def table(

@@ -116,6 +116,7 @@ def test_the_rate_more_stays_within_half_a_step_and_is_the_best_one_where_too_fe
         interior = {"a": values[0] < best < values[-1]}
         return search.between(
             {
+                "at_init": {"a": 9.0},
                 "values": values,
                 "losses": {"a": written},
                 "means": {"a": means},
@@ -127,6 +128,8 @@ def test_the_rate_more_stays_within_half_a_step_and_is_the_best_one_where_too_fe
     assert lowest(3.0, 1.0, 1.0, 3.0) == pytest.approx(10**-1.5, rel=1e-2)
     assert lowest(5.0, 3.0, 1.2, None) == 0.316  # falling all the way: half a step up
     assert lowest(None, 1.2, 3.0, 5.0) == 0.00316
+    assert lowest(5.0, 3.0, 1.2, 8.0) == 0.316  # not diverged, but hardly better than before training
+    assert lowest(4.0, 3.6, 1.2, None) == 0.316  # falling ever faster
     assert lowest(None, 1.0, None, 5.0) == 0.01 and lowest(2.0, 1.0, None, None) == 0.01
     assert lowest(1.0, 1.0, 1.0, 1.0) is None  # the first of equals is at the edge
 
