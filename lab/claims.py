@@ -18,7 +18,6 @@ from lab.comparison import Statement, compare
 from lab.confounds import confounds
 from lab.evidence import METRIC, Arm, Evidence, at_one_rate, gather, is_searched
 from lab.judgement import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SMALL, Judgement, judge, margin_of
-from lab.metric import SEARCHED
 
 EVIDENCE = dict[str, Evidence]  # by metric
 OPEN = "open"
@@ -34,11 +33,9 @@ def verdict(
     """
     evidence, of_metric = gather(plan, records), _by_metric(plan, records, exact)
     judged = judge(plan["claims"], of_metric, looks_of(plan))
-    of_rate, same = (
-        ({}, {})
-        if not is_searched(plan)
-        else (_at_one_rate(plan, records), _claims_at_one_rate(plan, records))
-    )
+    of_rate, same = {}, {}
+    if is_searched(plan):
+        of_rate, same = _at_one_rate(plan, records), _claims_at_one_rate(plan, records, exact)
     return {
         "format": 1,
         **{
@@ -62,8 +59,8 @@ def decided(
 ) -> bool:
     """Whether further seeds, up to the last look of the ablation, could change no outcome any more.
 
-    A sweep asks this once the runs of a look have ended. Claims that the plan can't speak to, whose runs failed, or that rest on
-    the search alone, wait for no seed.
+    A sweep asks this once the runs of a look have ended. Claims that the plan can't speak to, whose runs failed, or whose family
+    rests on the search alone, wait for no seed.
     """
     looks, seeds = looks_of(plan), len(plan["seeds"])
     if seeds >= looks[-1]:
@@ -86,11 +83,11 @@ def _by_metric(
     return {name: gather(plan, records, metric=name, exact=exact) for name in names}
 
 
-def _p_values(statement: Statement, judgement: Judgement) -> tuple[float, float, float]:
+def _p_values(statement: Statement, judgement: Judgement) -> tuple[float, float, float | None]:
     """For: it is true, it is false, its difference is too small; the last two corrected as those of the claim are."""
     known = judgement.hearing.known
     chances = sum(one.p_small is not None for one in known)
-    small = 1.0 if statement.p_small is None else min(1.0, chances * statement.p_small)
+    small = None if statement.p_small is None else min(1.0, chances * statement.p_small)
     return statement.p_true, min(1.0, len(known) * statement.p_false), small
 
 
@@ -104,7 +101,7 @@ def _answer(statement: Statement, judgement: Judgement) -> str:
         judgement.levels,
         strict=True,
     ):
-        if p_value <= level:
+        if p_value is not None and p_value <= level:
             return answer
     return OPEN
 
@@ -142,7 +139,7 @@ def _written(claim: dict[str, Any], judgement: Judgement, evidence: Evidence) ->
     }
 
 
-def _named(values: tuple[float, float, float]) -> dict[str, float]:
+def _named(values: tuple[float, float, float | None]) -> dict[str, float | None]:
     return dict(zip(("true", "false", "small"), values, strict=True))
 
 
@@ -213,17 +210,21 @@ def _at_one_rate(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dic
     }  # fmt: skip
 
 
-def _claims_at_one_rate(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Of each claim on runs of a searched plan: what it would have come to, had all arms had the common rate."""
+def _claims_at_one_rate(
+    plan: dict[str, Any], records: Sequence[dict[str, Any]], exact: Sequence[dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Of each claim on seeds of a searched plan: what it comes to with all arms at the common rate, on the seeds that were trained."""
     same = at_one_rate(plan)
-    claims = [claim for claim in plan["claims"] if not claim["metric"].startswith(SEARCHED)]
-    evidence = _by_metric(same | {"claims": claims}, records, [])
-    judged = judge(claims, evidence, looks_of(plan))
-    written = [_written(c, j, evidence[c["metric"]]) for c, j in zip(claims, judged, strict=True)]
+    evidence = _by_metric(same, records, exact)
+    judged = judge(plan["claims"], evidence, looks_of(plan))
+    written = [
+        _written(claim, judgement, evidence[claim["metric"]])
+        for claim, judgement in zip(plan["claims"], judged, strict=True)
+        if judgement.looks
+    ]
+    kept = ("outcome", "why", "seeds", "looks")
     return {
-        one["id"]: {
-            "same_lr": {"lr": plan["search"]["common"], **{key: one[key] for key in ("outcome", "why")}}
-        }
+        one["id"]: {"same_lr": {"lr": plan["search"]["common"], **{key: one[key] for key in kept}}}
         for one in written
     }
 

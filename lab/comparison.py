@@ -21,8 +21,8 @@ from lab.stats import Estimate
 class Comparison:
     """One arm against another over the seeds that both have; `sample` is by rising seed.
 
-    `diverged` has the arms with diverged runs, which enter as before training. Where that leaves nothing to tell which
-    side is worse, as where both diverged for one seed, `ranked` is False, no test is made and every p value is 1.
+    `diverged` has the arms with diverged runs, which enter as before training unless the metric counts a run's own steps. Where that
+    leaves nothing to tell which side is worse, as where both diverged for one seed, `ranked` is False and every p value is 1.
     """
 
     arm: str

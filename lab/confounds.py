@@ -110,7 +110,10 @@ def _edges(search: dict[str, Any], evidence: Evidence) -> list[str]:
     ]
     grid = f"Every arm tried the same {len(values)} rates, {values[0]:g} to {values[-1]:g}"
     grid += f"; the grid was extended {times} time{'s' * (times > 1)}" if times else ""
-    grid += ", and one between them where its losses pointed" if search.get("between") else ""
+    if tried := search.get("between"):
+        without = [arm.label for arm in evidence.arms if arm.name not in tried]
+        grid += ", and one more where its losses pointed"
+        grid += f" (not {', '.join(without)}, best at the edge)" if without else ""
     return [
         grid + ".",
         f"Differences are those at each arm's best rate; the table has those at {search['common']:g} for all as well.",

@@ -24,7 +24,7 @@ READING = (
     "disagree the claim is inconclusive.",
     "000, 001 and 003 are the lecture's notes that a claim stands in, with the section.",
     "Not measurable at this size: models that a CPU trains can't answer it, for the reason given. Not run: no ablation has tested it yet.",
-    "Core-minutes are minutes of one core in training steps; evaluation comes on top, 12 of 38 seconds of a nano run. The estimate is the number of runs times the median pace of the published ones, for "
+    "Core-minutes are minutes of one core in training steps; evaluation comes on top. The estimate is the number of runs times the median pace of the published ones, for "
     "a claim without an ablation by the plan in the register. One sweep may serve several claims; each shows all of it.",
 )
 

@@ -45,7 +45,7 @@ CAPTIONS = {
     "rates": (
         "Loss against the learning rate",
         "Final loss of every arm at every rate of the search, mean over its tuning seeds, which judge nothing; dots are seeds. A rate "
-        "between the marked ones is an arm's own, tried where a parabola through its best three was lowest. "
+        "between the marked ones is an arm's own, where a parabola through its best loss there and those beside it was lowest. "
         "Open markers are diverged runs, which count as the loss before training. The ring marks the rate an arm is judged at.",
     ),
     "skills": (
@@ -145,7 +145,10 @@ def _details(claim: dict[str, Any]) -> list[str]:
         if part["statement"] not in claim["why"]
     ]
     if same := claim.get("same_lr"):
-        lines.append(f"at one rate of {same['lr']:g} for all arms: {same['outcome']}; {same['why']}")
+        look = (
+            f" (the look at {same['seeds']} of {same['looks'][-1]} seeds)" if len(same["looks"]) > 1 else ""
+        )
+        lines.append(f"at one rate of {same['lr']:g} for all arms: {same['outcome']}{look}; {same['why']}")
     if claim["levels"]:
         lines += [_open(part, claim) for part in claim["parts"] if part["answer"] == OPEN]
     if claim["detectable"] is not None:
@@ -162,13 +165,14 @@ def _details(claim: dict[str, Any]) -> list[str]:
 
 
 def _open(part: dict[str, Any], claim: dict[str, Any]) -> str:
-    """Why a statement is open: its p values, after the correction for all pairs and parts, and what they would have to be."""
+    """Why a statement is open: its p values, corrected for all pairs and parts, and what they would have to be."""
     levels, answers = claim["levels"], {"true": "holds", "false": "fails", "small": "is too small to matter"}
     asked = [
         f"that it {answers[key]} p = {value:.2g}, {levels[key]:.2g} needed"
         for key, value in part["p_values"].items()
+        if value is not None
     ]
-    return f"open ({'; '.join(asked)}, corrected for all pairs and parts): {part['statement'].partition(' (')[0]}"
+    return f"open ({'; '.join(asked)}): {part['statement'].partition(' (')[0]}"
 
 
 def _arms(
