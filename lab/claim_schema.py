@@ -118,13 +118,16 @@ def _predicate_problems(
         len(parameters["inside"]) == 2 and parameters["inside"][0] <= parameters["inside"][1]
     ):
         found.append(f".inside = {parameters['inside']}: must be [lowest x, highest x].")
+    malformed = []
     for key, keys in GROUPS.items():
         if key in wanted and not _is_group(parameters[key], keys, or_arm=key in ("better", "worse")):
             shape = "[NAME, ...]" if "arms" in keys else "NAME"
             either = "an arm, " if key in ("better", "worse") else ""
-            found.append(
+            malformed.append(
                 f".{key} = {parameters[key]}: must be {either}{{{keys[0]}: {shape}}} or {{family: NAME}}."
             )
+    if malformed:  # so that no arm can be named by it
+        return found + malformed
     found += [
         f".{key} = {parameters[key]}: must be a number."
         for key in NUMBERS
@@ -158,8 +161,9 @@ def _is_group(value: Any, keys: Sequence[str], *, or_arm: bool) -> bool:
     if not isinstance(value, dict) or len(value) != 1:
         return False
     [(key, named)] = value.items()
-    return key in keys and (
-        isinstance(named, list) and bool(named) if key == "arms" else isinstance(named, str)
+    listed = named if key == "arms" else [named]
+    return (
+        key in keys and isinstance(listed, list) and bool(listed) and all(isinstance(n, str) for n in listed)
     )
 
 

@@ -150,7 +150,12 @@ def _detectable(
     level, seeds = judgement.levels[0] or stats.ALPHA, judgement.seeds
     still_open = [statement for statement, answer in listed if answer == OPEN]
     asked = still_open or judgement.hearing.could_find
-    sizes = [s.decisive.detectable(level / s.chances, n=seeds) for s in asked if s.decisive is not None]
+    levels = [level / s.chances for s in asked]
+    sizes = [
+        s.decisive.detectable(2 * own / s.sides, n=seeds)  # that of a two-sided test
+        for s, own in zip(asked, levels, strict=True)
+        if s.decisive is not None
+    ]
     words = [s.could_find for s in asked if s.could_find]
     if not sizes and seeds > 1 and (sd := noise.paired_sd(evidence.noise, evidence.metric)) is not None:
         sizes = [stats.detectable_effect(sd=sd, n=seeds, alpha=level)]
@@ -170,7 +175,7 @@ def _detectable(
         reason = (
             "both sides diverged for the same seed, so nothing ranks them"
             if unranked
-            else f"{seeds} seeds can't reach the level of {level:.3g}"
+            else f"{seeds} seeds can't reach the level of {min(levels, default=level):.2g}"
         )
         return None, f"no difference of any size: {reason}"
     return size, "; ".join([evidence.metric.amount(size), *words])

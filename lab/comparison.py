@@ -113,8 +113,8 @@ class Statement:
     """One part of a claim. `known` is False where the plan lacks what it needs and the other parts decide.
 
     `p_small` is None where the statement has no margin to be small by; `decisive` is the comparison whose spread says what could have been found, `comparisons` those to be shown;
-    `could_find` says the same in words where no comparison does; `chances` is how often `some` multiplied the decisive p value;
-    `statistical` is False for what can't be wrong by chance.
+    `could_find` says the same in words where no comparison does; `chances` is how often `some` multiplied the decisive p value, `sides`
+    how many its test has; `statistical` is False for what can't be wrong by chance.
     """
 
     text: str
@@ -127,6 +127,7 @@ class Statement:
     statistical: bool = True
     could_find: str = ""
     chances: int = 1
+    sides: int = 1
 
 
 def every(p_values: Iterable[float]) -> float:

@@ -281,6 +281,7 @@ def _contrast(text: str, comparison: Comparison, margin: float) -> Statement:
         p_small=comparison.p_within(margin),
         decisive=comparison,
         comparisons=(comparison,),
+        sides=2,
     )
 
 

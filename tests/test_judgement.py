@@ -127,7 +127,7 @@ def test_two_parts_that_are_each_nearly_small_share_the_level():
 
 
 def test_what_could_be_found_counts_the_arms_among_which_it_is_looked_for():
-    """Of 8 seeds the best p value is 1/256; a third arm outside the basin makes that 3/256, above the level of 0.05/6."""
+    """The best p value of 8 seeds is 1/256. Three arms outside with four rivals each make 12 chances, so 12/256 against 0.05/6."""
     basin = claim(basin={"family": "plain", "inside": [1, 4], "margin": 0.001})
     others = [basin | {"id": f"other {n}", "needs": ["plain_x1"]} for n in range(5)]
     wiggle = [0.001, -0.001] * 4
@@ -135,7 +135,9 @@ def test_what_could_be_found_counts_the_arms_among_which_it_is_looked_for():
     values |= {f"plain_x{x}": [1.5 - d for d in wiggle] for x in (32, 64, 128)}
     listed = found(values, basin, *others)[2][0]
     assert listed["outcome"] == "inconclusive" and listed["parts"][2]["answer"] == "open"
-    assert "8 seeds can't reach the level" in listed["detectable"]
+    assert (
+        listed["detectable"] == "no difference of any size: 8 seeds can't reach the level of 0.00069"
+    )  # 0.05/6/12
 
 
 def test_every_inconclusive_claim_says_what_could_be_found():

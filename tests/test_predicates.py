@@ -296,6 +296,7 @@ def test_exact_claims_read_their_checks(holds, outcome):
         ({"predicate": {"did": {"larger": {"arm": "plain_x4"}, "smaller": {"arm": "plain_x4", "against": "plain_x4"}, "margin": 0.1}}}, "larger = "),
         ({"predicate": {"superior": {"better": {"famly": "plain"}, "worse": "plain_x4", "margin": 0.1}}}, "better = {'famly': 'plain'}: must be an arm, {arms: [NAME, ...]} or {family: NAME}"),
         ({"predicate": {"superior": {"better": {"arms": []}, "worse": "plain_x4", "margin": 0.1}}}, "better = {'arms': []}: must be"),
+        ({"predicate": {"superior": {"better": 3, "worse": "plain_x4", "margin": 0.1}}}, "better = 3: must be an arm"),
         ({"predicate": {"bounded": {"arm": "plain_x4", "below": "1.4"}}}, "below = 1.4: must be a number"),
         ({"famly": "a"}, 'famly: unknown key. Did you mean "family"?'),
     ],

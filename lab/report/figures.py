@@ -144,9 +144,9 @@ def gradients(evidence: Evidence) -> Figure:
             axes.plot(*_columns(points), color=_look(arm, evidence)["color"], linewidth=0.8, alpha=0.8)
             _mark_spikes(axes, points, record)
         signals = [signal for record in arm.records.values() for _, signal, *_ in record["curves"]["spikes"]]
-        count, of_loss = (signals.count(signal) for signal in SIGNALS)
-        more = f", {of_loss} of the loss" if of_loss else ""
-        axes.set_title(f"{arm.label}: {count} spike{'' if count == 1 else 's'}{more}", fontsize=9)
+        of_norm, of_loss = (signals.count(signal) for signal in SIGNALS)
+        more = f" and {of_loss} of the loss" if of_loss else ""
+        axes.set_title(f"{arm.label}: {of_norm} spike{'' if of_norm == 1 else 's'}{more}", fontsize=9)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -188,7 +188,7 @@ def _arms(
         for name in others
         if name != METRIC and not name.startswith((SEARCHED, "spikes/grad/norm/score"))
     ]
-    header[4:4] = [of.metric.name for of in judged_by]
+    header[4:4] = [", ".join(filter(None, [of.metric.name, of.metric.unit])) for of in judged_by]
     if is_searched(plan):
         header[4:4] = [
             "best learning rate",
@@ -259,11 +259,12 @@ def _level(level: dict[str, Any] | None, judged: dict[str, Any]) -> str:
 
 
 def _mean(arm: Arm) -> tuple[str, float | None]:
-    """The cell of a metric: mean and standard deviation over seeds."""
+    """The cell of a metric: mean and standard deviation over the seeds that know it, how many where some don't."""
     if not arm.scores:
         return "", None
     found = stats.estimate(list(arm.scores.values()))
-    return f"{found.mean:.4g}" + (f" (sd {found.sd:.2g})" if found.sd is not None else ""), found.mean
+    text = f"{found.mean:.4g}" + (f" (sd {found.sd:.2g})" if found.sd is not None else "")
+    return text + (f", {found.n} of {len(arm.states)} runs" if arm.missing else ""), found.mean
 
 
 def _spike_score(arm: Arm, key: str) -> float | None:
