@@ -237,7 +237,8 @@ def _claims_at_one_rate(
 def _describe(arm: Arm, evidence: Evidence) -> dict[str, Any]:
     """One arm of verdict.json: level, spread, and paired difference to the baseline over the seeds both have.
 
-    There is none where both diverged for the same seed. Diverged runs enter both as their loss before training, which `at_init` lists; `values` has the finished ones.
+    There is none where both diverged for the same seed. Diverged runs enter both as their loss before training, which `at_init`
+    lists; `values` has the finished ones.
     """
     baseline, scores = evidence.baseline, arm.scores
     shared = [] if arm.baseline else sorted(scores.keys() & baseline.scores.keys())

@@ -1,8 +1,8 @@
 """Which learning rates does a search try, and which one does each arm train with?
 
 Stage 1 trains every arm at every rate of one grid with tuning seeds that judge nothing; while an arm is best at an edge, the
-grid grows there by one step for all arms, MOST_EXTENSIONS times at most. Then each arm tries one rate more, between those of
-the grid, where its losses say that the lowest lies. Stage 2 trains the seeds that judge, at the best rate of each arm and at
+grid grows there by one step for all arms, MOST_EXTENSIONS times at most. Then each arm that is best inside it tries one rate
+more, where its losses say that the lowest lies. Stage 2 trains the seeds that judge, at the best rate of each arm and at
 the common one, which the baseline is configured with. A diverged run counts as its loss before training.
 
 A search is part of a plan record, read by lab/lr_range.py (seeds, losses, at_init) and reports:

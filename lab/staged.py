@@ -1,7 +1,7 @@
 """In which stages does a sweep train, and when does it stop adding seeds?
 
     search     every arm at every learning rate of a grid, on tuning seeds (lab/search.py); the grid may grow
-    between    each arm at one rate more, between those of the grid, on the same seeds
+    between    each arm that is best inside the grid at one rate more, on the same seeds
     look       the first look's seeds of every arm; then the next look's, unless every claim is decided
 
 Each stage follows from what the store holds of those before, so a sweep that is stopped or killed in any of them goes on

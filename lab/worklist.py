@@ -108,7 +108,7 @@ def _local(results: Path, name: str, *, searched: bool, seeds: int) -> tuple[set
             answered |= {
                 claim["id"]
                 for claim in claims
-                if claim["outcome"] in DECIDED or (final and _answers(claim["outcome"]))
+                if claim["outcome"] in DECIDED or (final and claim["outcome"] == INCONCLUSIVE)
             }
     return answered, ended
 
