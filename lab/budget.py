@@ -6,7 +6,6 @@ model alone: parameters are counted on the model itself, built without memory.
 
 import dataclasses
 import json
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,6 +18,7 @@ from lab.model.bias import simplest
 from lab.model.ffn import VARIANTS as FFNS
 from lab.model.norm import VARIANTS as NORMS
 from lab.model.transformer import Transformer
+from lab.shape import heads, misfits, width_and_depth
 
 PLAIN_RATIO, GATED_RATIO = 4.0, 8 / 3  # of equal parameters: 2 * 4 = 3 * 8/3 (Shazeer 2020, arXiv:2002.05202)
 
@@ -121,38 +121,29 @@ def networks_passed(config: Config) -> int:
 
 
 def shape(config: Config, *, d_model: int | None = None, num_layers: int | None = None) -> Shape:
-    """The explicit shape of the rules. Raises ConfigError where heads don't fit a width chosen by the aspect rule."""
-    size, heads = config.size, config.heads
-    if config.aspect.value is not None and d_model is None:
-        d_model, num_layers = _aspect(config)
-    d_model, num_layers = d_model or size.d_model, num_layers or size.num_layers
-    head_dim = heads.head_dim or (d_model // heads.value if heads.value else size.head_dim)
-    num_heads = heads.value or d_model // head_dim
-    if heads.head_dim is None and num_heads * head_dim != d_model:
-        raise ConfigError(
-            f"heads.value = {num_heads}: does not divide d_model {d_model}. Set heads.head_dim."
-        )
+    """The explicit shape of the rules, or of another width and depth. Raises ConfigError where heads don't fit the width."""
+    asked = width_and_depth(config)
+    d_model, num_layers = d_model or asked[0], num_layers or asked[1]
+    if unfit := [f"{key}: {sentence}" for key, sentence in misfits(config, d_model)]:
+        raise ConfigError(unfit)
+    num_heads, head_dim = heads(config, d_model)
     d_ff = max(1, round(ratio(config) * d_model / networks_passed(config)))
     kv_heads = config.attention.num_kv_heads
-    if kv_heads is not None and num_heads % kv_heads:
-        raise ConfigError(f"attention.num_kv_heads = {kv_heads}: does not divide the {num_heads} heads.")
     shared = None if kv_heads == num_heads else kv_heads
     return Shape(
-        d_model, num_layers, num_heads, head_dim, d_ff, config.vocab.value, size.context_length, shared
+        d_model,
+        num_layers,
+        num_heads,
+        head_dim,
+        d_ff,
+        config.vocab.value,
+        config.size.context_length,
+        shared,
     )
 
 
 def _norm_has_bias(config: Config) -> bool:
     return "bias" in getattr(NORMS[config.norm["name"]], "roles", {})
-
-
-def _aspect(config: Config) -> tuple[int, int]:
-    """Width and depth whose quotient is nearest to the asked aspect at the size's body parameters (12 L d^2)."""
-    asked, step = config.aspect.value or 1.0, config.heads.head_dim or config.size.head_dim
-    body = config.size.num_layers * config.size.d_model**2
-    widths = range(step, step * (2 + round((body * asked) ** (1 / 3) / step)), step)
-    candidates = [(d, depth) for d in widths if (depth := round(body / d**2)) >= 1]
-    return min(candidates, key=lambda c: abs(math.log(c[0] / c[1] / asked)))
 
 
 def resolve(config: Config, corpus: Corpus, *, shape_: Shape | None = None) -> RunConfig:

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 TOLERANCE = 0.2
 MEASURES = ("max_stable", "width", "sensitivity")
+Curve = dict[float, float | None]  # learning rate -> loss of one seed, None where the run diverged
 
 
 def measured(
@@ -29,16 +31,14 @@ def measured(
 
     A seed that diverged at every rate stands one half decade below the grid, with a width of -1; it has no sensitivity.
     """
-    losses = {float(rate): values for rate, values in search["losses"][arm].items()}
+    curves = _curves(search, arm)
+    if measure == "sensitivity":
+        at_init = search["at_init"][arm]
+        return {seed: _sensitivity(curve, at_init) for seed, curve in curves.items() if any(_finished(curve))}
     found: dict[int, float] = {}
-    for number, seed in enumerate(search["seeds"]):
-        curve = {rate: losses[rate][number] for rate in sorted(losses)}
-        if measure == "sensitivity":
-            if any(loss is not None for loss in curve.values()):
-                found[seed] = _sensitivity(curve, search["at_init"][arm])
-            continue
+    for seed, curve in curves.items():
         stable = _stable(curve, tolerance)
-        low = half_decades(min(losses))
+        low = half_decades(min(curve))
         low, high = (half_decades(stable[0]), half_decades(stable[-1])) if stable else (low, low - 1)
         found[seed] = high if measure == "max_stable" else high - low
     return found
@@ -46,12 +46,15 @@ def measured(
 
 def cut_off(search: dict[str, Any], *, tolerance: float = TOLERANCE) -> list[str]:
     """The arms some seed of which is stable up to the highest rate of the grid, so that more may be stable than was tried."""
-    found = []
-    for arm, losses in search["losses"].items():
-        top = half_decades(max(map(float, losses)))
-        if top in measured(search, arm, "max_stable", tolerance=tolerance).values():
-            found.append(arm)
-    return found
+    return [arm for arm in search["losses"] if _reached(search, arm, max, tolerance)]
+
+
+def is_bound(search: dict[str, Any], arm: str, measure: str, *, tolerance: float = TOLERANCE) -> bool:
+    """Did some seed of the arm diverge everywhere, or stay stable to an edge of the grid that `measure` depends on? Then
+    what was measured says only on which side of it the truth lies."""
+    everywhere = not all(any(_finished(curve)) for curve in _curves(search, arm).values())
+    edges = (min, max) if measure == "width" else (max,)
+    return everywhere or any(_reached(search, arm, edge, tolerance) for edge in edges)
 
 
 def half_decades(rate: float) -> float:
@@ -59,7 +62,24 @@ def half_decades(rate: float) -> float:
     return round(2 * math.log10(rate), 1)
 
 
-def _stable(curve: dict[float, float | None], tolerance: float) -> list[float]:
+def _curves(search: dict[str, Any], arm: str) -> dict[int, Curve]:
+    losses = {float(rate): values for rate, values in search["losses"][arm].items()}
+    return {
+        seed: {rate: losses[rate][n] for rate in sorted(losses)} for n, seed in enumerate(search["seeds"])
+    }
+
+
+def _finished(curve: Curve) -> Iterator[bool]:
+    return (loss is not None for loss in curve.values())
+
+
+def _reached(
+    search: dict[str, Any], arm: str, edge: Callable[[Iterable[float]], float], tolerance: float
+) -> bool:
+    return any(edge(curve) in _stable(curve, tolerance) for curve in _curves(search, arm).values())
+
+
+def _stable(curve: Curve, tolerance: float) -> list[float]:
     """The rates of the unbroken stretch around the best one; empty where every run diverged."""
     known = {rate: loss for rate, loss in curve.items() if loss is not None}
     if not known:
@@ -74,6 +94,6 @@ def _stable(curve: dict[float, float | None], tolerance: float) -> list[float]:
     return rates[first : last + 1]
 
 
-def _sensitivity(curve: dict[float, float | None], at_init: float) -> float:
+def _sensitivity(curve: Curve, at_init: float) -> float:
     entered = [at_init if loss is None else min(loss, at_init) for loss in curve.values()]
     return statistics.fmean(entered) - min(entered)

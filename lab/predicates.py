@@ -182,7 +182,7 @@ def lr_range(
     """LRRANGE: in every tuning seed `wider` stands learning rates at least `half_decades` further than `narrower`.
 
     measure: max_stable, the highest stable rate, or width of the stable range (lab/lr_range.py). Exact by regrouping the
-    seeds of both arms: 3 seeds an arm reach p = 1/20, 4 reach 1/70.
+    seeds of both arms: 3 seeds an arm reach p = 1/20, 4 reach 1/70. No difference is called small where the grid ends first.
     """
     search = evidence.search
     if search is None or not {wider, narrower} <= search["losses"].keys():
@@ -192,6 +192,7 @@ def lr_range(
         list(rates.measured(search, arm.name, measure, tolerance=tolerance).values()) for arm in (a, b)
     )
     further = round(min(x - y for x, y in zip(one, other, strict=True)), 1)  # -0.4 less -1.4 is not quite 1
+    bound = [arm.label for arm in (a, b) if rates.is_bound(search, arm.name, measure, tolerance=tolerance)]
     small = [
         stats.p_shuffled([x + half_decades for x in high], low) for high, low in ((one, other), (other, one))
     ]
@@ -203,8 +204,13 @@ def lr_range(
             f"{b.label} in every tuning seed (decades: {listed})",
             stats.p_shuffled(one, other) if further >= half_decades else 1.0,
             stats.p_shuffled(other, one),
-            p_small=max(small),
-            could_find=f"a range wider in every tuning seed (at {len(one)} an arm p = {stats.p_shuffled(range(1, len(one) + 1), [0] * len(one)):.3g} at best)",
+            p_small=1.0 if bound else max(small),
+            could_find=f"a range wider in every tuning seed (at {len(one)} an arm p = {stats.p_shuffled(range(1, len(one) + 1), [0] * len(one)):.3g} at best)"
+            + (
+                f"; no sameness, since the grid ends before the range of {' and '.join(bound)}"
+                if bound
+                else ""
+            ),
         )
     ]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from lab.board import BOARDS, lack
 from lab.config import Config
+from lab.shape import misfits, width_and_depth
 
 Rule = tuple[str, Callable[[Config], Any], Callable[[Any], bool], str]
 
@@ -148,38 +149,8 @@ def problems_of(config: Config) -> list[tuple[str, str]]:
 
 
 def _between(config: Config) -> list[tuple[str, str]]:
-    found = []
-    width, heads, context = config.size.d_model, config.heads, config.size.context_length
-    if heads.value and not heads.head_dim and width % heads.value:
-        fits = [n for n in range(1, width + 1) if width % n == 0 and width // n >= 2]
-        count = heads.value
-        near = sorted(fits, key=lambda n: abs(n - count))[:3]
-        found.append(
-            (
-                "heads.value",
-                f"does not divide d_model {width}. Use {' or '.join(map(str, sorted(near)))}, or set heads.head_dim.",
-            )
-        )
-    head_dim = heads.head_dim or (width // heads.value if heads.value else config.size.head_dim)
-    fits_width = heads.head_dim or not heads.value or width % heads.value == 0
-    if not heads.value and width % head_dim:
-        found.append(
-            (
-                "heads.head_dim" if heads.head_dim else "size.d_model",
-                f"d_model {width} is not a multiple of the head size {head_dim}. Set heads.value too.",
-            )
-        )
-    num_heads, kv_heads = heads.value or width // head_dim, config.attention.num_kv_heads
-    if config.aspect.value is None and kv_heads and num_heads % kv_heads:
-        shared = " or ".join(str(n) for n in range(1, num_heads + 1) if num_heads % n == 0)
-        found.append(
-            (
-                "attention.num_kv_heads",
-                f"does not divide the {num_heads} heads. Use {shared}, or another heads.value.",
-            )
-        )
-    if config.position.get("theta") is not None and fits_width and head_dim % 2:
-        found.append(("heads.head_dim", f"head size {head_dim} is odd; rotary positions need an even one."))
+    found = list(misfits(config, width_and_depth(config)[0]))
+    context = config.size.context_length
     if config.stability.qk_norm_joint and not config.stability.qk_norm:
         found.append(("stability.qk_norm_joint", "there is no norm to join. Set stability.qk_norm=true too."))
     if config.init.uniform and config.init.cutoff is not None:

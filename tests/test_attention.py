@@ -318,8 +318,8 @@ def test_the_number_of_shared_heads_is_part_of_the_shape() -> None:
 
 def test_wider_arms_keep_only_widths_whose_heads_can_be_shared() -> None:
     assert shape(composed("heads=4", "attention=gqa", "aspect=64")).d_model % 4 == 0
-    with pytest.raises(ConfigError, match="num_kv_heads = 2: does not divide the 3 heads"):
-        shape(composed("aspect=24", "attention=gqa"))
+    with pytest.raises(ConfigError, match="num_kv_heads = 2 .*does not divide the 3 heads"):
+        composed("aspect=24", "attention=gqa")
 
 
 # --- biases ---

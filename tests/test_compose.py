@@ -77,6 +77,15 @@ def test_bad_input_names_the_key_and_the_fix(override, message):
     assert message in str(error.value)
 
 
+def test_heads_have_to_fit_the_width_that_the_aspect_chose():
+    """At nano an aspect of 6 makes 9 layers of width 64, since 9 * 64^2 = 4 * 96^2."""
+    nano = [Override("size=nano"), Override("aspect=6")]
+    assert compose([*nano, Override("heads=32")]).heads.value == 32
+    assert compose([*nano, Override("size.d_model=100")]).size.d_model == 100
+    with pytest.raises(ConfigError, match=r"heads.value = 3 \(command line\): does not divide d_model 64 of"):
+        compose([*nano, Override("heads=3")])
+
+
 def test_all_problems_are_named_at_once():
     bad = ["optimizer.lr=abc", "norm=rmsnrom", "heads=7", "+model.typo=1"]
     with pytest.raises(ConfigError) as error:

@@ -10,8 +10,8 @@ import pytest
 
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
-    "config", "rules", "compose", "data", "model", "budget", "provenance", "spikes", "curves", "runs", "branch", "train", "trained", "texts", "export",
-    "ablation", "matching", "exact", "plan", "parcel", "sweep", "staged", "space", "tune", "trials", "progress", "worker", "listing",
+    "config", "shape", "rules", "compose", "data", "model", "budget", "provenance", "spikes", "curves", "runs", "branch", "train", "trained", "texts", "export",
+    "ablation", "matching", "exact", "plan", "parcel", "sweep", "staged", "space", "tune", "trials", "progress", "worker", "listing", "skills", "completion",
     "arguments", "places", "commands", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "commands", "cli")
@@ -64,6 +64,10 @@ def test_imports_go_one_way(order):
         if room in order:
             later = {r for r in entered if r in order and order.index(r) > order.index(room)}
             assert not later, f"lab/{room} imports {later}"
+
+
+def test_every_room_has_its_place():
+    assert rooms().keys() == {*TRAINING, *MIRRORING, *READING, "__init__", "__main__"}
 
 
 def test_what_reads_results_knows_runs_only():

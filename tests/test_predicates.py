@@ -236,12 +236,37 @@ def searched(one, other):
         ([3, 3, 3], [3, 3, 3], "too small to matter"),
         ([4, 4, 3], [3, 3, 3], "inconclusive"),
         ([5, 5], [2, 2], "inconclusive"),  # two seeds an arm reach 1/6
+        (
+            [6, 6, 6],
+            [6, 6, 6],
+            "inconclusive",
+        ),  # both stable at the highest rate: how far beyond, nobody knows
+        ([-1, -1, -1], [-1, -1, -1], "inconclusive"),  # neither stable anywhere
+        ([6, 6, 6], [4, 4, 4], "reproduced"),  # at least that far
     ],
 )
 def test_range_of_learning_rates(one, other, outcome):
     found = searched(one, other)
     assert found["outcome"] == outcome and found["seeds"] == len(one)
     assert (found["detectable"] is not None) == (outcome == "inconclusive")
+
+
+def test_a_width_that_meets_either_edge_of_the_grid_is_a_bound():
+    rates = ("0.001", "0.003", "0.01")
+    losses = {
+        "low": [1.5, 1.5, None],
+        "middle": [2.0, 1.5, None],
+        "high": [2.0, 1.5, 1.5],
+        "none": [None] * 3,
+    }
+    search = {
+        "seeds": [100], "at_init": {},
+        "losses": {arm: {rate: [loss] for rate, loss in zip(rates, of, strict=True)} for arm, of in losses.items()},
+    }  # fmt: skip
+    bounds = {
+        m: [arm for arm in losses if lr_range.is_bound(search, arm, m)] for m in ("max_stable", "width")
+    }
+    assert bounds == {"max_stable": ["high", "none"], "width": ["low", "high", "none"]}
 
 
 def test_sensitivity_is_a_metric_over_the_tuning_seeds():
