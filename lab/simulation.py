@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.evidence import Arm, Evidence
-from lab.judgement import CONTRADICTED, REPRODUCED, judge
+from lab.judgement import CONTRADICTED, REPRODUCED, SMALL, judge
 from lab.metric import named
 
 SHARED, OWN = 0.02, 0.005
@@ -27,7 +27,7 @@ Made = Callable[[random.Random, int], Evidence]
 
 @dataclass(frozen=True)
 class Case:
-    """A predicate with a law at its boundary and one where its claim holds by the `effect` named."""
+    """A predicate with a law at its boundary and one where the `right` verdict is so by the `effect` named."""
 
     name: str
     predicate: dict[str, Any]
@@ -36,6 +36,7 @@ class Case:
     wrong: tuple[str, ...]
     effect: str
     alternative: Made
+    right: str = REPRODUCED
 
     @property
     def seeds(self) -> str:
@@ -61,6 +62,9 @@ def cases() -> list[Case]:
     for looks in ((3,), (4,), (5,), (6,), (8,), (4, 8)):
         apart = 4 if looks == (3,) else 2
         found.append(Case("SUP", {"superior": pair}, looks, arms(a=0, b=0), either, f"{apart} sd", arms(a=0, b=apart)))  # fmt: skip
+    for looks in ((4, 8),):
+        wide = {"superior": pair | {"margin": 3 * SD}}
+        found.append(Case("SUP, too small", wide, looks, arms(a=0, b=3), (SMALL,), "equal, margin 3 sd", arms(a=0, b=0), SMALL))  # fmt: skip
     for looks in ((3,), (4,), (5,), (8,), (4, 8)):
         found.append(Case("EQ", {"equivalent": close}, looks, arms(a=3, b=0), (REPRODUCED,), "equal, margin 3 sd", arms(a=0, b=0)))  # fmt: skip
     for looks in ((3,), (8,)):
@@ -81,12 +85,20 @@ def cases() -> list[Case]:
     twice = {"larger": {"arm": "b", "against": "a"}, "smaller": {"arm": "d", "against": "c"}, "margin": 1e-9}
     for looks in ((4,), (8,)):
         found.append(Case("DID", {"did": twice}, looks, arms(a=0, b=3, c=0, d=3), either, "4 sd against 1", arms(a=0, b=4, c=0, d=1)))  # fmt: skip
+    wider = {"wider": "a", "narrower": "b", "measure": "max_stable", "tolerance": 0.2}
     for seeds in (3, 4, 5):
-        wider = {"wider": "a", "narrower": "b", "measure": "max_stable", "tolerance": 0.2}
         found.append(
             Case(
                 "LRRANGE", {"lr_range": wider}, (seeds,), rates(apart=0), either,
                 "3 half decades", rates(apart=3),
+            )
+        )  # fmt: skip
+    for end in (2.5, 5.5):  # of the narrower arm; the grid ends at 6
+        where = "within the grid" if end < 4 else "at its top"
+        found.append(
+            Case(
+                f"LRRANGE, too small {where}", {"lr_range": wider | {"half_decades": 2}}, (4,), rates(apart=2, end=end), (SMALL,),
+                "equal", rates(apart=0), SMALL,
             )
         )  # fmt: skip
     found.append(Case("below a line", {"below_line": {"arm": "a", "line": "line"}}, (3,), arms(a=0, line=0), (REPRODUCED,), "20 sd below", arms(a=0, line=20)))  # fmt: skip
@@ -105,7 +117,7 @@ def run(case: Case, *, experiments: int, seed: int, powered: int | None = None) 
 
     false = judged(case.boundary, experiments)
     true = judged(case.alternative, powered or experiments)
-    right = [j for j in true if j.outcome == REPRODUCED]
+    right = [j for j in true if j.outcome == case.right]
     return Row(
         case,
         sum(j.outcome in case.wrong for j in false) / len(false),
@@ -144,14 +156,15 @@ def arms(**shifts: float) -> Made:
     return made
 
 
-def rates(*, apart: float) -> Made:
-    """Arms a and b searched over 7 rates in half decades; where a run stops being stable has an sd of 0.7 half decades."""
+def rates(*, apart: float, end: float = 2.5) -> Made:
+    """Arms a and b searched over 7 rates in half decades, 0 to 6; runs of b stop being stable at `end`, those of a further
+    by `apart`, with an sd of 0.7 half decades."""
     grid = ("0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.1")
 
     def made(chance: random.Random, seeds: int) -> Evidence:
         losses = {}
-        for name, end in (("a", 2.5 + apart), ("b", 2.5)):
-            ends = [end + chance.gauss(0, 0.7) for _ in range(seeds)]
+        for name, mean in (("a", end + apart), ("b", end)):
+            ends = [mean + chance.gauss(0, 0.7) for _ in range(seeds)]
             losses[name] = {
                 rate: [1 + 0.01 * (step - 2) ** 2 if step <= last or step < 1 else None for last in ends]
                 for step, rate in enumerate(grid)
