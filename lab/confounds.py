@@ -163,6 +163,11 @@ def _seeds(plan: dict[str, Any]) -> list[str]:
             "against no difference, and its margin applies to the mean alone. The arm shown as best was picked from the seeds that "
             "judge it, so its level is a little flattered; the verdicts compare with every rival instead and do not rest on that choice."
         )
+    if registered := plan.get("seeds_in_file"):
+        found.append(
+            f"The ablation's file asks for {registered} seeds and this sweep for {count}: the 5 % hold where that number was chosen "
+            "before any outcome was seen, and not where seeds are added until something is decided."
+        )
     if stopped := plan.get("stopped"):
         found.append(f"{stopped['seeds']} of at most {stopped['of']} seeds were trained: {stopped['why']}.")
     if len(looks) > 1:

@@ -72,12 +72,13 @@ def beyond_register(results: Path, *, root: Path = ROOT) -> list[dict[str, Any]]
 def state(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
     """The one state of a claim from the outcomes of its evidence.
 
-    Computed and measured parts must all hold, and a trained claim is not decided by its computed part alone. Sweeps in
-    several settings decide where those that are decided agree; where they disagree the claim is open.
+    Computed and measured parts must all hold, and a trained claim is not decided by its computed part alone. Sweeps of other
+    sizes and data decide where those that are decided agree; where they disagree the claim is open. Sweeps with conditions of
+    their own (lab/evidence.py) count where there are no others: or else one more override would be one more chance.
     """
-    sweeps = [
-        item["outcome"] for item in evidence if item["kind"] == "trained" and item["outcome"] != NOT_RUN
-    ]
+    trained = [item for item in evidence if item["kind"] == "trained" and item["outcome"] != NOT_RUN]
+    unconditional = [item for item in trained if not item["conditions"]]
+    sweeps = [item["outcome"] for item in unconditional or trained]
     parts = [item["outcome"] for item in evidence if item["kind"] != "trained"]
     if entry["kind"] == "trained":
         outcomes = _agreed(sweeps)
@@ -248,7 +249,7 @@ def _swept(results: Path) -> Iterable[dict[str, Any]]:
         for claim in verdict["claims"]:
             yield {
                 "claim": claim["id"], "kind": "trained", "outcome": claim["outcome"], "why": claim["why"],
-                "where": f"{folder.parent.name}/{folder.name}", "n": f"{len(plan['seeds'])} seeds",
+                "where": f"{folder.parent.name}/{folder.name}", "n": f"{claim['seeds']} {'' if claim['looks'] else 'tuning '}seeds",
                 "figures": [f"figures/{path.name}" for path in sorted((folder / "figures").glob("*.png"))],
                 "size": plan["size"], "data": plan["data"], "conditions": conditions(plan, records), **shared,
                 "confounds": verdict["confounds"], "core_minutes": round(spent, 2),

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from lab.stats import Estimate, in_percent
@@ -171,10 +172,18 @@ def value_at_init(record: dict[str, Any], name: str) -> float | None:
 
 
 def _gap(record: dict[str, Any]) -> float | None:
-    """How far the loss of unseen text lies above that of the text trained on, by the last tenth of the logged steps."""
+    """How far the loss of unseen text lies above that of the text trained on, by the last tenth of the logged steps.
+
+    Steps kept for their spikes alone stay out: they would weigh more the more a run spikes.
+    """
     points, loss = record["curves"]["train"], _number(record["summary"].get("val/loss"))
+    stride = max((b[0] - a[0] for a, b in pairwise(points)), default=1)
     last = [
-        nats for step, _, nats, _ in points if nats is not None and step > (1 - GAP_SHARE) * points[-1][0]
+        nats
+        for step, _, nats, _ in points
+        if nats is not None
+        and step > (1 - GAP_SHARE) * points[-1][0]
+        and ((step - points[0][0]) % stride == 0 or step == points[-1][0])
     ]
     return (loss - math.fsum(last) / len(last)) / loss if loss and last else None
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,14 @@ def summarise(
     """Seed sd of the finished `baseline` records and paired sd of the `arms`' records against them, by metric.
 
     Standard deviations have the unit in which arms differ: fractions for relative metrics. `seed_sd_low` and `_high` are
-    the 95 % interval of the seed sd (chi-square). Raises ValueError for records that are not alike or repeat a seed.
+    the 95 % interval of the seed sd (chi-square). Raises ValueError for records that are not alike or repeat a seed, and
+    where some diverged.
     """
+    every = [*baseline, *(record for of in (arms or {}).values() for record in of)]
+    if diverged := sum(record["state"] == "diverged" for record in every):
+        raise ValueError(
+            f"{diverged} of {len(every)} runs diverged: the spread of the others would understate the noise. Lower optimizer.lr"
+        )
     first = _finished(baseline)
     others = {name: _finished(records) for name, records in (arms or {}).items()}
     kinds = {
@@ -170,13 +177,13 @@ def _measure(
     unit = mean if metric.relative else 1.0
     if unit == 0:
         return None
-    sd = _sd(list(values.values())) / unit
+    sd = statistics.stdev(values.values()) / unit
     pairs = {}
     for name, records in others.items():
         listed[name] = rival = _values(metric, records)
         sample = [metric.worse_by(rival[seed], values[seed]) for seed in sorted(values.keys() & rival.keys())]
         if len(sample) > 1:
-            pairs[name] = {"n": len(sample), "sd": _sd(sample)}
+            pairs[name] = {"n": len(sample), "sd": statistics.stdev(sample)}
     degrees = sum(pair["n"] - 1 for pair in pairs.values())
     pooled = sum((pair["n"] - 1) * pair["sd"] ** 2 for pair in pairs.values())
     return {
@@ -195,8 +202,3 @@ def _measure(
 def _values(metric: Metric, records: dict[int, dict[str, Any]]) -> dict[int, float]:
     found = {seed: value_of(record, metric.name) for seed, record in records.items()}
     return {seed: value for seed, value in found.items() if value is not None}
-
-
-def _sd(sample: Sequence[float]) -> float:
-    mean = math.fsum(sample) / len(sample)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in sample) / (len(sample) - 1))

@@ -112,6 +112,7 @@ def make(
         "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_branches(planned), *_repeats(planned), *baseline.corpus.notes],
         "reference_lines": _reference_lines(baseline),
         **({"looks": ablation.looks} if ablation.looks else {}),
+        **({"seeds_in_file": ablation.seeds} if len(paired_seeds) != ablation.seeds else {}),
         **({"noise": measured} if (measured := noise.load(results, _setting(baseline, overrides, None))) else {}),
         **({"side_by_side": ablation.side_by_side} if ablation.side_by_side else {}),
     }  # fmt: skip

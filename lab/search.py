@@ -28,6 +28,7 @@ from typing import Any
 
 from lab import lr_range
 from lab.config import ConfigError
+from lab.evidence import likeness
 from lab.metric import value_at_init, value_of
 
 KEY = "optimizer.lr"
@@ -96,9 +97,9 @@ def table(
 ) -> dict[str, Any]:  # fmt: skip
     """The search of a plan record from {arm: {rate: {seed: run_id}}} and the record of each of those runs.
 
-    Raises ConfigError for a run that neither finished nor diverged: its loss is not known.
+    Raises ConfigError for a run that neither finished nor diverged, whose loss is not known, and for runs that are not alike.
     """
-    _all_ended(records)
+    _comparable(records)
     losses: dict[str, dict[str, list[float | None]]] = {}
     at_init: dict[str, float] = {}
     for arm, by_rate in runs.items():
@@ -131,8 +132,9 @@ def table(
 def refined(
     found: dict[str, Any], runs: dict[str, dict[str, dict[str, str]]], records: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """The search with what each arm's rate off the grid gave; `runs` and `records` as for `table`, one rate an arm."""
-    _all_ended(records)
+    """The search with what each arm's rate off the grid gave; `runs` as for `table`, one rate an arm, `records` of the whole
+    search. Raises ConfigError as `table` does."""
+    _comparable(records)
     arms, best, tried = dict(found["arms"]), dict(found["best"]), {}
     for arm, by_rate in runs.items():
         [(rate, of)] = by_rate.items()
@@ -154,12 +156,20 @@ def _sensitivities(found: dict[str, Any], arm: str) -> list[float]:
     return list(lr_range.measured(found, arm, "sensitivity").values())
 
 
-def _all_ended(records: dict[str, dict[str, Any]]) -> None:
+def _comparable(records: dict[str, dict[str, Any]]) -> None:
     open_runs = [name for name, record in records.items() if record["state"] not in ("finished", "diverged")]
     if open_runs:
         raise ConfigError(
             f"{len(open_runs)} runs of the search have no loss: {', '.join(sorted(open_runs)[:3])}."
         )
+    kinds = [likeness(record) for record in records.values()]
+    for key in kinds[0] if kinds else ():
+        values = sorted({str(kind[key]) for kind in kinds if kind[key] is not None})
+        if len(values) > 1:
+            raise ConfigError(
+                f"runs of the search differ in {key} ({', '.join(values)}), so their losses pick no learning rate. "
+                "--retry trains those of another torch or kind of device again."
+            )
 
 
 def _step(rate: float, decades: float) -> float:

@@ -97,7 +97,7 @@ def cases() -> list[Case]:
         where = "within the grid" if end < 4 else "at its top"
         found.append(
             Case(
-                f"LRRANGE, too small {where}", {"lr_range": wider | {"half_decades": 2}}, (4,), rates(apart=2, end=end), (SMALL,),
+                f"LRRANGE, too small {where}", {"lr_range": wider | {"half_decades": 2}}, (5,), rates(apart=2, end=end), (SMALL,),
                 "equal", rates(apart=0), SMALL,
             )
         )  # fmt: skip

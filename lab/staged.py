@@ -139,7 +139,7 @@ def _searched(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path) -
     trying = dataclasses.replace(plan, jobs=jobs, record=record | {"searching": both})
     carry_out(trying, f"search: between the rates of the grid {listed or 'none, as all are best at an edge'}")
     _complete(dataclasses.replace(trying, jobs=tuning), jobs, store)
-    found = rates.refined(found, off_grid, {name: store.record(name) for name in jobs})
+    found = rates.refined(found, off_grid, {name: store.record(name) for name in tuning})
     entries = []
     judging = Jobs()
     for item, entry in zip(plan.arms, plan.record["arms"], strict=True):

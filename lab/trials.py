@@ -16,7 +16,7 @@ METRIC = "val/bpb"
 
 
 class Trials:
-    """Trains the trials of a study to a step. `runs` maps trial numbers to run ids."""
+    """Trains the trials of a study to a step. `steps` and `points`: those of a run, and its evaluations, at all low ends."""
 
     def __init__(
         self, overrides: Sequence[str], ranges: Sequence[Range], store: RunStore,
@@ -25,8 +25,8 @@ class Trials:
         self.overrides, self.ranges, self.store = list(overrides), ranges, store
         self.results, self.cache = results, cache
         self.carry_out = carry_out
-        self.runs: dict[int, str] = {}
-        self.diverged: set[int] = set()
+        job = next(iter(self.plan({0: {found.key: found.low for found in ranges}}).jobs.values()))
+        self.steps, self.points = int(job["config"]["steps"]), int(job["config"]["evaluation"]["points"])
 
     def plan(self, points: dict[int, Point]) -> Plan:
         """One run for each point. Raises ConfigError with the problems of all of them."""
@@ -35,29 +35,27 @@ class Trials:
             results=self.results, cache=self.cache,
         )  # fmt: skip
 
-    def steps(self) -> tuple[int, int]:
-        """Steps of a run, and how often it is evaluated, at the low ends of all ranges."""
-        job = next(iter(self.plan({0: {found.key: found.low for found in self.ranges}}).jobs.values()))
-        return int(job["config"]["steps"]), int(job["config"]["evaluation"]["points"])
-
     def score(self, points: dict[int, Point], step: int) -> dict[int, float | None]:
-        """The loss of each trial at a step, which they are trained to where they aren't there yet."""
-        jobs, of_trial = {}, {}
+        """The loss of each trial at a step, which they are trained to where they aren't there yet.
+
+        A run of another number of steps is taken at the evaluation of the same number, after as large a share of its training.
+        """
+        jobs, ends = {}, {}
+        evaluation = round(step * self.points / self.steps)
         for number, point in points.items():
             plan = self.plan({number: point})
             [(name, job)] = plan.jobs.items()
-            jobs[name] = job | ({"until_step": step} if step < job["config"]["steps"] else {})
-            of_trial[number] = name
+            end = round(job["config"]["steps"] * evaluation / self.points)
+            jobs[name] = job | ({"until_step": end} if end < job["config"]["steps"] else {})
+            ends[number] = name, end
         for name in filter(self.store.adopted, jobs):
             self.store.clear(name)  # it has no log, so no loss at an early step
-        self.runs |= of_trial
         self.carry_out(Plan(plan.record, plan.folder, jobs, plan.engine, plan.tracker))
-        return {number: self._loss(number, name, step) for number, name in of_trial.items()}
+        return {number: self._loss(name, end) for number, (name, end) in ends.items()}
 
-    def _loss(self, number: int, name: str, step: int) -> float | None:
+    def _loss(self, name: str, step: int) -> float | None:
         state = self.store.state(name)
         if state == "diverged":
-            self.diverged.add(number)
             return value_at_init(self.store.record(name), METRIC)
         if state == "failed":
             return None

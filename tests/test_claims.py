@@ -128,10 +128,11 @@ WORKS = claim(
     ("line", "answer", "outcome"),
     [(None, "not run", "reproduced"), (2.0, "holds", "reproduced"), (1.2, "fails", "contradicted")],
 )
-def test_all_parts_must_hold_and_an_unknown_line_is_named(line, answer, outcome):
+@pytest.mark.parametrize("label", ["2-gram", "2-gram on 20 M tokens"])
+def test_all_parts_must_hold_and_an_unknown_line_is_named(line, answer, outcome, label):
     plan, records = sweep({"plain_x4": around(1.5), "plain_x64": around(1.6, turn=1)}, claims=[WORKS])
     if line is not None:
-        plan["reference_lines"].append({"label": "2-gram", "bpb": line})
+        plan["reference_lines"].append({"label": label, "bpb": line})
     found = claims.verdict(plan, records)["claims"][0]
     assert (found["outcome"], found["parts"][2]["answer"]) == (outcome, answer)
     assert found["margins_percent"] == [1.0, 15.0]

@@ -38,13 +38,15 @@ def write_checks(results, *checks):
     (results / "exact.jsonl").write_text("".join(dumps(c) + "\n" for c in checks))
 
 
-def publish(results, claim, outcome, *, setting="nano-stories-cpu", why="because", seconds=60.0):
+def publish(
+    results, claim, outcome, *, setting="nano-stories-cpu", why="because", seconds=60.0, overrides=()
+):
     """A published sweep whose verdict says `outcome` of `claim`."""
     folder = results / "an-ablation" / setting
     (folder / "figures").mkdir(parents=True)
     (folder / "figures" / "final.png").touch()
     plan, records = sweep({"plain_x1": [1.5, 1.5], "plain_x4": [1.5, 1.5]})
-    plan["data"] = setting.split("-")[1]
+    plan |= {"data": setting.split("-")[1], "overrides": list(overrides)}
     for number, record in enumerate(records):
         record["summary"]["seconds"] = seconds
         record["provenance"] = {
@@ -54,7 +56,8 @@ def publish(results, claim, outcome, *, setting="nano-stories-cpu", why="because
             "torch": "2",
         }
         record["counts"] = {"flops_per_token": 1e6}
-    verdict = {"claims": [{"id": claim, "outcome": outcome, "why": why}], "confounds": ["one rate for all"]}
+    found = {"id": claim, "outcome": outcome, "why": why, "seeds": 2, "looks": [2]}
+    verdict = {"claims": [found], "confounds": ["one rate for all"]}
     for name, value in (("verdict.json", verdict), ("plan.json", plan)):
         (folder / name).write_text(json.dumps(value))
     (folder / "runs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -160,6 +163,14 @@ def test_state_over_settings(tmp_path, outcomes, state):
     for number, outcome in enumerate(outcomes):
         publish(tmp_path, "rms-vs-ln-loss", outcome, setting=f"nano-data{number}-cpu")
     assert row_of(tmp_path, "rms-vs-ln-loss")["state"] == state
+
+
+def test_an_override_is_no_further_chance_of_a_decision(tmp_path):
+    publish(tmp_path, "rms-vs-ln-loss", "reproduced", setting="nano-stories-cpu-1", overrides=["seed=1"])
+    assert row_of(tmp_path, "rms-vs-ln-loss")["state"] == "reproduced"
+    publish(tmp_path, "rms-vs-ln-loss", "inconclusive", overrides=["tracker=none"])
+    row = row_of(tmp_path, "rms-vs-ln-loss")
+    assert row["state"] == "inconclusive" and len(row["evidence"]) == 2
 
 
 def test_a_claim_beyond_small_models_says_why_until_it_has_a_verdict(tmp_path):

@@ -184,6 +184,15 @@ def test_a_skill_as_the_metric_knows_which_way_is_better(key, better, shown):
     assert found["estimates"][0]["relative_percent"] is None
 
 
+def test_the_gap_counts_no_step_for_its_spike():
+    """The last tenth of 300 steps, every fifth logged: six losses of 2.0 and, kept for its spike alone, one of 8.0."""
+    one = record("a", 1.5)
+    points = [[step, step * 1024, 2.0, 0.5] for step in range(1, 301, 5)] + [[300, 307_200, 2.0, 0.5]]
+    one["summary"]["val/loss"] = 2.5
+    one["curves"]["train"] = sorted([*points, [288, 294_912, 8.0, 9.0]])
+    assert metric.value_of(one, "gap") == pytest.approx((2.5 - 2.0) / 2.5)
+
+
 def test_spikes_as_the_metric():
     assert metric.value_of(record("a", 1.5), "spikes/grad/norm/score_k4") == 0.005
     assert metric.named("spikes/train/loss/p999_over_median").relative is False

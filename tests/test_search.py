@@ -277,6 +277,18 @@ def test_a_failed_run_of_the_search_stops_before_anything_rests_on_it(lab, tmp_p
     assert "search" not in stopped.value.plan.record and len(run_ids(stopped.value.plan.record)) == 30 + 3
 
 
+def test_runs_of_two_versions_of_torch_pick_no_learning_rate(lab, tmp_path, monkeypatch):
+    store, make = lab
+    carry_out = trainer(store, lambda arm, rate, seed: 1.0)
+
+    def upgraded(part, title):
+        carry_out(part, title)
+        monkeypatch.setitem(PROVENANCE, "torch", "2.14.0")
+
+    with pytest.raises(ConfigError, match=r"differ in torch \(2.13.0, 2.14.0\).*--retry trains those"):
+        staged.run(make("norm", seeds=1), store, upgraded, search=True, results=tmp_path)
+
+
 def test_what_cannot_be_searched_is_refused(lab, tmp_path, monkeypatch):
     _, make = lab
     with pytest.raises(ConfigError, match="tuning seeds 100, 101 would judge claims too"):

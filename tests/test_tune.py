@@ -6,8 +6,12 @@ import math
 import pytest
 
 from lab import cli, places, space, tune
+from lab import plan as planning
+from lab.budget import Corpus
 from lab.config import ConfigError
+from lab.runs import RunStore
 from lab.space import Range, parsed
+from lab.trials import Trials
 
 LR = Range("optimizer.lr", "log", 1e-4, 1e-1)
 DEPTH = Range("size.num_layers", "int", 1, 4)
@@ -212,6 +216,27 @@ def test_a_real_study_continues_promoted_runs(tmp_path, monkeypatch, capsys):
     assert before == {
         path: path.stat().st_mtime_ns for path in (tmp_path / "results/runs").rglob("metrics.jsonl")
     }
+
+
+def test_runs_of_other_lengths_are_judged_after_as_large_a_share(tmp_path, monkeypatch):
+    """At equal FLOPs a model of 8 layers trains for fewer steps than one of 2; its rung is the evaluation of the same number."""
+    corpus = Corpus("d", 4.0, 10**9, tokenizer_hash="t")
+    monkeypatch.setattr(planning, "prepared", lambda config, **_: (tmp_path, corpus))
+    carried = []
+    depth = Range("size.num_layers", "int", 2, 8)
+    trials = Trials(
+        ["size=nano", "budget=flops", "budget.amount=1e12", "tracker=none"], [depth], RunStore(tmp_path / "runs"),
+        results=tmp_path, cache=tmp_path, carry_out=carried.append,
+    )  # fmt: skip
+    rungs = tune.Rungs.of(trials.steps, points=trials.points, factor=2)
+    trials.score({0: {depth.key: 2}, 1: {depth.key: 8}}, rungs.steps[0])
+    jobs = {job["config"]["shape"]["num_layers"]: job for job in carried[0].jobs.values()}
+    assert jobs[2]["until_step"] == rungs.steps[0]
+    assert jobs[8]["config"]["steps"] < jobs[2]["config"]["steps"]
+    of = jobs[8]["config"]
+    assert jobs[8]["until_step"] in {round(of["steps"] * k / trials.points) for k in range(1, trials.points)}
+    shares = [job["until_step"] / job["config"]["steps"] for job in jobs.values()]
+    assert shares[0] == pytest.approx(shares[1], abs=1 / of["steps"])
 
 
 def test_help_says_how_ranges_are_written(capsys):

@@ -21,8 +21,9 @@ def tune(options: argparse.Namespace, overrides: list[str]) -> int:
         cache=places.CACHE,
         carry_out=lambda plan: execute(plan, quiet=options.json),
     )
-    steps, points = trials.steps()
-    rungs = tune.Rungs.of(steps, points=points, factor=options.factor if options.factor > 1 else None)
+    rungs = tune.Rungs.of(
+        trials.steps, points=trials.points, factor=options.factor if options.factor > 1 else None
+    )
     about = {
         "ranges": [found.json() for found in ranges], "overrides": sorted(rest), "sampler": options.sampler,
         "seed": options.seed, "batch": options.batch, "rungs": list(rungs.steps), "factor": rungs.factor, "numerics": NUMERICS,
