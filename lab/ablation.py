@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lab import claim_schema
@@ -63,9 +63,9 @@ class Axis:
 class Search:
     """A search of learning rates (lab/search.py): an odd number of `points`, `decades` apart, on `seeds` that judge nothing."""
 
-    points: int = field(metadata={"neutral": 5})
-    decades: float = field(metadata={"neutral": 0.5})
-    seeds: list[int] = field(metadata={"neutral": [100, 101]})
+    points: int = neutral(5)
+    decades: float = neutral(0.5)
+    seeds: list[int] = neutral([100, 101])
 
     @classmethod
     def standard(cls) -> "Search":
@@ -113,10 +113,10 @@ class Ablation:
     optional_arms: dict[str, Any]
     notes: list[str]
     claims: list[dict[str, Any]]
-    looks: list[int] = field(metadata={"neutral": []})
-    search: Search = field(metadata={"neutral": None})
-    side_by_side: list[list[str]] = field(metadata={"neutral": []})
-    core_minutes: float | None = field(metadata={"neutral": None})
+    looks: list[int] = neutral([])
+    search: Search = neutral(None)
+    side_by_side: list[list[str]] = neutral([])
+    core_minutes: float | None = neutral(None)
 
 
 def names() -> list[str]:

@@ -17,7 +17,8 @@ from lab.claim_schema import parts
 from lab.comparison import Statement, compare
 from lab.confounds import confounds
 from lab.evidence import METRIC, Arm, Evidence, at_one_rate, gather, is_searched
-from lab.judgement import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SMALL, Judgement, judge, margin_of
+from lab.judgement import Judgement, judge, margin_of
+from lab.outcomes import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 
 EVIDENCE = dict[str, Evidence]  # by metric
 OPEN = "open"
@@ -94,9 +95,9 @@ def _p_values(statement: Statement, judgement: Judgement) -> tuple[float, float,
 def _answer(statement: Statement, judgement: Judgement) -> str:
     """Whether one of several statements holds."""
     if not statement.known:
-        return "not run"
+        return NOT_RUN
     for answer, p_value, level in zip(
-        ("holds", "fails", "too small to matter"),
+        ("holds", "fails", SMALL),
         _p_values(statement, judgement),
         judgement.levels,
         strict=True,
@@ -185,7 +186,7 @@ def _why(listed: Sequence[tuple[Statement, str]], outcome: str) -> str:
     """One sentence: the statements that decide the outcome, with their figures."""
     decisive = {
         CONTRADICTED: "fails",
-        SMALL: "too small to matter",
+        SMALL: SMALL,
         INCONCLUSIVE: OPEN,
         REPRODUCED: "holds",
     }

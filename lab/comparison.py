@@ -38,11 +38,11 @@ class Comparison:
         return stats.estimate(self.sample)
 
     def p_above(self, margin: float) -> float:
-        """p value for: `a` is worse than `b` by more than `margin`."""
+        """p value for: `arm` is worse than `against` by more than `margin`."""
         return stats.p_greater(self.sample, margin) if self.ranked else 1.0
 
     def p_below(self, margin: float) -> float:
-        """p value for: `a` is worse than `b` by less than `margin`, or better."""
+        """p value for: `arm` is worse than `against` by less than `margin`, or better."""
         return stats.p_less(self.sample, margin) if self.ranked else 1.0
 
     def p_within(self, margin: float) -> float:
@@ -84,7 +84,7 @@ class Comparison:
 
 
 def compare(a: Arm, b: Arm, metric: Metric) -> Comparison:
-    """By how much `a` is worse than `b`, seed by seed."""
+    """By how much `arm` is worse than `against`, seed by seed."""
     one, other = a.scores, b.scores
     shared = sorted(one.keys() & other.keys())
     sample = tuple(metric.worse_by(one[seed], other[seed]) for seed in shared)
@@ -94,7 +94,7 @@ def compare(a: Arm, b: Arm, metric: Metric) -> Comparison:
 
 
 def interaction(a: Arm, b: Arm, c: Arm, d: Arm, metric: Metric) -> Comparison:
-    """By how much more `a` is worse than `b` than `c` is than `d`: a difference of differences."""
+    """By how much more `arm` is worse than `against` than `c` is than `d`: a difference of differences."""
     label = f"({a.label} against {b.label}) against ({c.label} against {d.label})"
     one, two, three, four = (arm.scores for arm in (a, b, c, d))
     sample = tuple(

@@ -270,8 +270,8 @@ def _parameter_refusal(group: str, parameter: str, value: Any, chosen: dict[str,
         converted = convert(value, type(known[parameter]))
     except TypeError as error:
         return f"{error}"
-    if isinstance(converted, float) and not 0 < converted < float("inf"):
-        return "must be a finite number greater than 0."
+    if isinstance(converted, float) and not 0 <= converted < float("inf"):
+        return "must be a finite number, 0 or more."
     return ""
 
 

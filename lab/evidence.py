@@ -1,6 +1,6 @@
 """What did each arm of a plan measure, seed by seed?
 
-`gather` joins a plan with run records (both plain JSON, the forms documented in lab/runs.py) into arms whose values
+`gather` joins a plan with run records (plain JSON, as lab/plan.py and lab/runs.py write them) into arms whose values
 pair by seed. Only like runs pair: equal mathematics (NUMERICS), device kind, precision, torch version, data and
 scored text. Where records differ in those, the largest group is kept; the others are excluded and named, never averaged
 in. A run that never evaluated is not unlike for that.
@@ -23,6 +23,7 @@ from lab import lr_range
 from lab.metric import SEARCHED, Metric, named, value_at_init, value_of
 
 METRIC = "val/bpb"
+PATHS = ("data.path", "data.validation_path")
 
 
 @dataclass(frozen=True)
@@ -199,10 +200,15 @@ def is_searched(plan: dict[str, Any]) -> bool:
     return "best" in (plan.get("search") or {})
 
 
+def is_unusual(override: str) -> bool:
+    """Whether it may change a result and is neither the size nor the text."""
+    key = override.partition("=")[0]
+    return key not in ("size", "data", *PATHS) and key.partition(".")[0] not in ("tracker", "engine")
+
+
 def conditions(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> list[str]:
     """What sets a sweep apart from others of its size and data: overrides of all arms, and stories of the recipe before knobs."""
-    usual = ("size", "data", "data.path", "tracker")
-    found = [text for text in plan["overrides"] if text.partition("=")[0] not in usual]
+    found = [text for text in plan["overrides"] if is_unusual(text)]
     told = [data for record in records if (data := record["config"].get("data", {})).get("name") == "stories"]
     if any("grammar" not in data for data in told):
         found.append("the first recipe of stories")

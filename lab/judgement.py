@@ -17,11 +17,10 @@ from lab.claim_schema import arms_of, families_of, parts
 from lab.comparison import Statement, every, some
 from lab.evidence import Arm, Evidence
 from lab.metric import SEARCHED
+from lab.outcomes import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 from lab.predicates import PREDICATES, SEEDLESS, NotRun
 from lab.stats import ALPHA
 
-REPRODUCED, CONTRADICTED, SMALL = "reproduced", "contradicted", "too small to matter"
-INCONCLUSIVE, NOT_RUN = "inconclusive", "not run"
 Levels = tuple[float, float, float]
 
 
@@ -39,7 +38,7 @@ class Hearing:
         return [statement for statement in self.statements if statement.known]
 
     @cached_property
-    def p_values(self) -> Levels:
+    def p_values(self) -> tuple[float, float, float]:
         """For: all statements are true, some is false, some difference is too small to matter."""
         small = [statement.p_small for statement in self.known if statement.p_small is not None]
         return (

@@ -20,12 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from lab.evidence import conditions
+from lab.outcomes import BEYOND, CONTRADICTED, DECIDED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 
 ROOT = Path(__file__).resolve().parents[1]
-REPRODUCED, CONTRADICTED, SMALL = "reproduced", "contradicted", "too small to matter"
-INCONCLUSIVE, NOT_RUN, BEYOND = "inconclusive", "not run", "not measurable at this size"
-STATES = (REPRODUCED, CONTRADICTED, SMALL, INCONCLUSIVE, NOT_RUN, BEYOND)
-DECIDED = (REPRODUCED, CONTRADICTED, SMALL)
 KINDS = ("exact", "init", "cost", "trained")
 Row = dict[str, Any]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from lab.board import Card, layers, open_run
-from lab.runs import RunStore, dumps, write_atomic
+from lab.runs import RunStore, dumps, without_paths, write_atomic
 
 log = logging.getLogger(__name__)
 
@@ -123,10 +123,7 @@ class Mirror:
 
     def card(self, run_id: str) -> Card:
         manifest, config = self.store.read(run_id, "manifest.json"), self.store.read(run_id, "config.json")
-        config["data"] |= {
-            "path": None,
-            "validation_path": None,
-        }  # a dashboard learns no path of this machine
+        config["data"] = without_paths(config["data"])
         provenance = {key: manifest[key] for key in ("numerics", "provenance")}
         return Card(
             run_id,

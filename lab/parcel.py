@@ -12,7 +12,16 @@ from typing import Any
 
 from lab.config import ConfigError, run_config
 from lab.data.shards import ShardError, Shards
-from lab.runs import NUMERICS, RESULT_STATES, RunStore, dumps, read_record, run_id, write_atomic
+from lab.runs import (
+    NUMERICS,
+    RESULT_STATES,
+    RunStore,
+    dumps,
+    read_record,
+    run_id,
+    without_paths,
+    write_atomic,
+)
 
 BROKEN = "Write it again with lab plan --out."
 
@@ -39,7 +48,7 @@ def pack(plan: Any, folder: Path, store: RunStore) -> None:
         _copy_shards(source, folder / "shards" / source.name)
         if parent := job["manifest"].get("parent"):
             store.lend(parent["run_id"], parent["step"], store_of(folder))
-        data = job["config"]["data"] | {"path": None, "validation_path": None}
+        data = without_paths(job["config"]["data"])
         jobs.append(
             job
             | {"config": job["config"] | {"data": data}, "store": "runs", "shards": f"shards/{source.name}"}

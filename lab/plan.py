@@ -27,9 +27,8 @@ from lab.ablation import (
 )  # fmt: skip
 from lab.compose import SECRET, Override, compose, has_gpu
 from lab.config import Config, ConfigError, RunConfig
+from lab.evidence import PATHS, is_unusual
 from lab.runs import RunStore, run_id
-
-PATHS = ("data.path", "data.validation_path")
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def make(
 
 def _setting(baseline: PlannedArm, overrides: Sequence[str], hold: str | None) -> str:
     """<size>-<data>-<device>, with a digest of whatever else was asked that changes a result."""
-    asked = sorted({text for text in overrides if _is_unusual(text)})
+    asked = sorted({text for text in overrides if is_unusual(text)})
     paths = [text for text in overrides if text.partition("=")[0] in PATHS]
     config = baseline.config
     setting = f"{config.size.name}-{config.data.name}-{device_kind(config)}"
@@ -130,12 +129,6 @@ def _setting(baseline: PlannedArm, overrides: Sequence[str], hold: str | None) -
         return setting
     content = baseline.corpus.fingerprint if paths else ""
     return f"{setting}-{hashlib.sha256(json.dumps([asked, content, hold]).encode()).hexdigest()[:6]}"
-
-
-def _is_unusual(override: str) -> bool:
-    """Whether it may change a result and is neither the size nor the text."""
-    key = override.partition("=")[0]
-    return key not in ("size", "data", *PATHS) and key.partition(".")[0] not in ("tracker", "engine")
 
 
 def _distinct(planned: Sequence[PlannedArm], baseline: str) -> tuple[list[PlannedArm], list[str]]:
@@ -369,7 +362,7 @@ def make_noise(
         f"{text} (command line): lab noise measures the baseline of a size and a text as it is, for all sweeps of them. "
         "Leave it out; size, data, data.path, data.validation_path, engine.* and tracker.* may be given."
         for text in overrides
-        if _is_unusual(text) and not SECRET.search(text)
+        if is_unusual(text) and not SECRET.search(text)
     ]
     arms = {name: Arm("", name, of) for name, of in (("baseline", []), ("twin", [noise.TWIN]))}
     configs = {}

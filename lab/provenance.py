@@ -33,6 +33,7 @@ def source_hash() -> str:
     folder = Path(__file__).parent
     files = [
         folder / "config.py",
+        folder / "spikes.py",
         *sorted((folder / "model").glob("*.py")),
         *sorted((folder / "train").glob("*.py")),
         folder / "data/evaluation.py",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.config import ConfigError
-from lab.evidence import run_ids
+from lab.evidence import exact_lines, run_ids
 from lab.report import write
 from lab.runs import END_STATES, RESULT_STATES, RunStore, dumps, write_atomic
 
@@ -49,7 +49,7 @@ def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "".join(line + "\n" for line in lines))
     write_atomic(folder / "plan.json", dumps(plan, indent=1))
-    write(plan, [json.loads(line) for line in lines], folder)
+    write(plan, [json.loads(line) for line in lines], folder, exact=exact_lines(results))
     return folder
 
 

@@ -88,6 +88,11 @@ def read_record(path: Path, *, fix: str) -> dict[str, Any]:
     return value
 
 
+def without_paths(data: dict[str, Any]) -> dict[str, Any]:
+    """The data of a configuration without the paths of one machine, which no published record, dashboard or parcel names."""
+    return data | {"path": None, "validation_path": None}
+
+
 @dataclass(frozen=True)
 class RunStore:
     """The runs below one folder. Any number of processes may read; one process at a time holds a run's lease."""
@@ -299,10 +304,7 @@ class RunStore:
         lines = self.metrics(run_id)
         summary = self.read(run_id, "summary.json") if state in END_STATES else None
         config = self.read(run_id, "config.json")
-        config["data"] |= {
-            "path": None,
-            "validation_path": None,
-        }  # a published record names no path of one machine
+        config["data"] = without_paths(config["data"])
         return {
             "run_id": run_id,
             "state": state,

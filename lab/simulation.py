@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.evidence import Arm, Evidence
-from lab.judgement import CONTRADICTED, REPRODUCED, SMALL, judge
+from lab.judgement import judge
 from lab.metric import named
+from lab.outcomes import CONTRADICTED, REPRODUCED, SMALL
 
 SHARED, OWN = 0.02, 0.005
 SD = 2**0.5 * OWN  # of a paired difference

@@ -22,7 +22,8 @@ from typing import Any
 from lab import ledger
 from lab.config import ConfigError
 from lab.evidence import run_ids
-from lab.ledger import DECIDED, INCONCLUSIVE, ROOT, Row, flops, seconds_per_flop, tested
+from lab.ledger import ROOT, Row, flops, seconds_per_flop, tested
+from lab.outcomes import DECIDED, INCONCLUSIVE
 from lab.publish import publish
 from lab.report import ledger as page
 from lab.runs import END_STATES, STOPPED, RunStore

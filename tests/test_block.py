@@ -117,7 +117,7 @@ MATRICES = {"linear", "value", "residual", "head"}
 @pytest.mark.parametrize(
     ("option", "small"),
     [
-        ("glorot", None), ("xavier", None), ("normal", 0.02), ("gpt2", 0.02),
+        ("glorot_normal", None), ("glorot_uniform", None), ("normal", 0.02), ("gpt2", 0.02),
     ],
 )  # fmt: skip
 def test_every_start_is_its_distribution(option: str, small: float | None) -> None:
@@ -133,10 +133,10 @@ def test_every_start_is_its_distribution(option: str, small: float | None) -> No
         if role in {"embedding", "position"}:
             std = init.embedding_std
         expected = {
-            "glorot": scipy.stats.truncnorm(-3, 3, scale=std),
-            "xavier": scipy.stats.uniform(-math.sqrt(3) * std, 2 * math.sqrt(3) * std),
+            "glorot_normal": scipy.stats.truncnorm(-3, 3, scale=std),
+            "glorot_uniform": scipy.stats.uniform(-math.sqrt(3) * std, 2 * math.sqrt(3) * std),
         }.get(option, scipy.stats.norm(scale=std))
-        if option == "xavier" and role in {"embedding", "position"}:
+        if option == "glorot_uniform" and role in {"embedding", "position"}:
             expected = scipy.stats.norm(scale=std)
         assert scipy.stats.kstest(value.flatten().numpy(), expected.cdf).pvalue > 1e-4, name
 

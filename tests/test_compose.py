@@ -63,8 +63,8 @@ REFUSED = [
     ("norm.name=layernorm", "is chosen by its option. Write norm=layernorm"),
     ("optimizer.name=sgd", "is chosen by its option. Write optimizer=sgd; known: adamw"),
     ("size.name=../../x", "is chosen by its option"),
-    ("norm.eps=-1", "must be a finite number greater than 0"),
-    ("norm.eps=nan", "must be a finite number greater than 0"),
+    ("norm.eps=-1", "must be a finite number, 0 or more"),
+    ("norm.eps=nan", "must be a finite number, 0 or more"),
     ("data.text_field=${oc.env:HOME}", "write the value itself"),
     ("norm", "not an override. Write norm=VALUE"),
 ]  # fmt: skip
@@ -84,6 +84,10 @@ def test_heads_have_to_fit_the_width_that_the_aspect_chose():
     assert compose([*nano, Override("size.d_model=100")]).size.d_model == 100
     with pytest.raises(ConfigError, match=r"heads.value = 3 \(command line\): does not divide d_model 64 of"):
         compose([*nano, Override("heads=3")])
+
+
+def test_the_balancing_loss_of_experts_can_be_switched_off():
+    assert compose([Override("ffn=moe"), Override("ffn.balance=0")]).ffn["balance"] == 0.0
 
 
 def test_all_problems_are_named_at_once():

@@ -11,12 +11,12 @@ import pytest
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
     "config", "shape", "rules", "compose", "data", "model", "budget", "provenance", "spikes", "curves", "runs", "branch", "train", "trained", "texts", "export",
-    "ablation", "matching", "exact", "plan", "parcel", "sweep", "staged", "space", "tune", "trials", "progress", "worker", "listing", "skills", "completion",
+    "ablation", "matching", "outcomes", "exact", "plan", "parcel", "sweep", "staged", "space", "tune", "trials", "progress", "worker", "listing", "skills", "completion",
     "arguments", "places", "commands", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "commands", "cli")
 READING = (
-    "spikes", "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "search", "confounds", "claims", "simulation", "ledger",
+    "outcomes", "spikes", "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "search", "confounds", "claims", "simulation", "ledger",
     "report", "publish", "worklist", "commands", "cli",
 )  # fmt: skip
 HEAVY = {

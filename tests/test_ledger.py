@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import ledger, worklist
+from lab import ledger, outcomes, worklist
 from lab.report import ledger as page
 from lab.runs import dumps
 from tests.synthetic_sweep import sweep
@@ -70,7 +70,7 @@ def row_of(results, claim):
 def test_every_claim_of_the_lecture_has_a_row():
     assert len(ROWS) == len(BY_ID) == 114
     for row in ROWS:
-        assert row["state"] in ledger.STATES and row["kind"] in ledger.KINDS
+        assert row["state"] in outcomes.STATES and row["kind"] in ledger.KINDS
         assert all(isinstance(row[key], str) for key in ("says", "notes")) and row["papers"]
         for paper in row["papers"]:
             assert re.fullmatch(r"\d{4}\.\d{5}|[a-z0-9.-]+(/[\w./-]+)?", paper["where"]), row["id"]
@@ -99,7 +99,9 @@ def test_the_bar_of_computed_and_measured_claims():
     decided = [row for row in ROWS if row["state"] in ("reproduced", "contradicted")]
     assert sum(row["kind"] == "exact" for row in decided) >= 24
     measured = [row for row in ROWS if row["kind"] in ("init", "cost")]
-    assert len(measured) == 6 and all(row["state"] not in (ledger.NOT_RUN, ledger.BEYOND) for row in measured)
+    assert len(measured) == 6 and all(
+        row["state"] not in (outcomes.NOT_RUN, outcomes.BEYOND) for row in measured
+    )
 
 
 def test_a_paper_that_an_ablation_cites_stands_in_the_register():

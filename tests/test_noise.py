@@ -72,7 +72,9 @@ def test_unlike_runs_and_repeated_seeds_are_refused():
         noise.summarise(runs(BASE) + runs(BASE[:1], "again"))
     with pytest.raises(ValueError, match="1 finished runs"):
         noise.summarise(runs([1.5, "failed", "failed"]))
-    with pytest.raises(ValueError, match=r"1 of \d+ runs diverged: the spread of the others would understate"):
+    with pytest.raises(
+        ValueError, match=r"1 of \d+ runs diverged: the spread of the others would understate"
+    ):
         noise.summarise(runs(BASE), {"near": runs([1.5, "diverged", 1.6])})
 
 

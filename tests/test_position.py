@@ -178,6 +178,8 @@ def test_learned_positions_alone_end_where_training_did() -> None:
         ("t5", {"num_buckets": 256}, "position.num_buckets = 256"),
         ("relative", {"max_distance": 0}, "position.max_distance = 0: must be 1 or more"),
         ("rope_partial", {"rotary_fraction": 1.5}, "position.rotary_fraction = 1.5"),
+        ("rope", {"theta": 0.0}, "base \\(theta\\) of 0 has no angles"),
+        ("rope_interpolation", {"scale": 0.0}, "position.scale = 0: must be greater than 0"),
     ],
 )
 def test_parameters_without_a_meaning_are_refused(name: str, changes: dict, message: str) -> None:

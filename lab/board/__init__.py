@@ -58,7 +58,8 @@ class Board(Protocol):
 def lack(name: str) -> str | None:
     """Why a tracker of BOARDS, or "none", can't be used here; None where it can."""
     if name in BOARDS and find_spec(name) is None:
-        return f"its package is not installed. Run: .venv/bin/pip install --editable '.[{name}]'"
+        extra = "." if name == "wandb" else f".[{name}]"
+        return f"its package is not installed. Run: .venv/bin/pip install --editable '{extra}'"
     return None
 
 

@@ -26,6 +26,7 @@ def status(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def report(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.evidence import exact_lines
     from lab.publish import published
     from lab.report import write
 
@@ -34,7 +35,8 @@ def report(options: argparse.Namespace, overrides: list[str]) -> int:
     pages = [write_report(plan, folder / setting) for setting, plan in here.items()]
     for plan, records in published(places.RESULTS, options.name):
         if plan["setting"] not in here:
-            pages.append(write(plan, records, folder / plan["setting"]))
+            exact = exact_lines(places.RESULTS)
+            pages.append(write(plan, records, folder / plan["setting"], exact=exact))
     if not pages:
         raise ConfigError(_never_run(options.name))
     rows = [{"id": str(listing.shown(page)), "state": "written"} for page in pages]

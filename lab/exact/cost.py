@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lab import outcomes
 from lab.exact import models
 from lab.exact.initial import outcome
 from lab.exact.norms import operation_shares
@@ -34,10 +35,10 @@ NORMALISING = ("layer_norm", "softmax")
 def judged(ratios: list[Ratio]) -> str:
     """Ratios that should all lie above 1."""
     if all(r.low > 1 for r in ratios):
-        return "too small to matter" if all(r.high < 1 + SMALL for r in ratios) else "reproduced"
+        return outcomes.SMALL if all(r.high < 1 + SMALL for r in ratios) else outcomes.REPRODUCED
     if all(r.low > 1 - SMALL and r.high < 1 + SMALL for r in ratios):
-        return "too small to matter"
-    return "contradicted" if all(r.high < 1 for r in ratios) else "inconclusive"
+        return outcomes.SMALL
+    return outcomes.CONTRADICTED if all(r.high < 1 for r in ratios) else outcomes.INCONCLUSIVE
 
 
 class BertLayer(nn.Module):

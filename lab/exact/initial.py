@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from lab.exact import models
+from lab.outcomes import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 
 INITS, DEPTHS = 10, (6, 8, 10, 12, 14)
 PAPER = ("norm=layernorm", "activation=relu", "position=none")
@@ -152,7 +153,7 @@ def residual_growth(device: str) -> dict[str, Any]:
 
 def outcome(holding: list[bool], failing: list[bool]) -> str:
     """Of parts that must all hold: reproduced, contradicted where one is refuted, else inconclusive."""
-    return "reproduced" if all(holding) else "contradicted" if any(failing) else "inconclusive"
+    return REPRODUCED if all(holding) else CONTRADICTED if any(failing) else INCONCLUSIVE
 
 
 def _told(estimate: tuple[float, float, float]) -> str:

@@ -116,6 +116,8 @@ class PartialRotary(Rotary):
 class InterpolatedRotary(Rotary):
     def __init__(self, shape: Shape, *, theta: float, scale: float):
         Position.__init__(self)
+        if scale == 0:
+            raise ConfigError("position.scale = 0: must be greater than 0; 1 leaves positions as they are.")
         self._rotate_at(_frequencies(shape.head_dim, theta) / scale, shape.context_length)
 
 
@@ -255,7 +257,9 @@ def _distance(x: Tensor) -> Tensor:
 
 
 def _frequencies(size: int, base: float) -> Tensor:
-    """base^(-2i / size) in fp32, [ceil(size / 2)]."""
+    """base^(-2i / size) in fp32, [ceil(size / 2)]. Raises ConfigError for a base of 0."""
+    if base == 0:
+        raise ConfigError("position: its base (theta) of 0 has no angles. Use more than 0, such as 10000.")
     # On the CPU even where the model is built without memory: arithmetic there would load all of torch's compiler.
     return 1.0 / base ** (torch.arange(0, size, 2, device="cpu").float() / size)
 

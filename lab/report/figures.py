@@ -45,7 +45,7 @@ def draw(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, F
 
 
 def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
-    """Final bits per byte against x, and below it the paired difference to the baseline with 95 % t intervals."""
+    """Final bits per byte against x, and below it the paired difference to the baseline with 95 % intervals."""
     figure, (level, difference) = subplots(2, 1, size=(8, 6.4), sharex=True, height_ratios=(1, 1.25))
     numeric = all(arm.x is not None for arm in evidence.arms)
     crowded = len(evidence.arms) > 6
@@ -87,7 +87,7 @@ def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
     name = f"baseline: {evidence.baseline.label}"
     difference.annotate(name, (0.995, 0), (0, 2), xycoords=ALONG, horizontalalignment="right", **SMALL)
     level.set(title="Final bits per byte (line: mean, dots: seeds)", ylabel="val/bpb")
-    title = "Difference to the baseline, paired by seed (mean and 95 % t interval; below 0 is better)"
+    title = "Difference to the baseline, paired by seed (mean and 95 % interval; below 0 is better)"
     difference.set(title=title, ylabel="%", xlabel=plan["x"]["label"])
     ticks = {where[arm.name]: f"{arm.x:.3g}" if numeric else arm.label for arm in evidence.arms}
     if numeric:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from lab.outcomes import STATES
 from lab.report import html
 from lab.report.markdown import escape
 from lab.runs import write_atomic
@@ -40,8 +41,7 @@ def write(rows: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], resu
 
 def page(rows: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What both forms show: counts by state, sections of claims, and claims beyond the register."""
-    states = list(dict.fromkeys([*ORDER, *(row["state"] for row in rows)]))
-    counts = {state: sum(row["state"] == state for row in rows) for state in states}
+    counts = {state: sum(row["state"] == state for row in rows) for state in STATES}
     sections: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         sections.setdefault(row["section"], []).append(claim(row))
@@ -56,14 +56,6 @@ def page(rows: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> di
     }  # fmt: skip
 
 
-ORDER = (
-    "reproduced",
-    "contradicted",
-    "too small to matter",
-    "inconclusive",
-    "not run",
-    "not measurable at this size",
-)
 KINDS = {"exact": "computed", "init": "fresh models", "cost": "timed", "trained": "trained"}
 
 
