@@ -8,7 +8,12 @@ BIN := $(VENV)/bin
 SWEEPS := $(patsubst ablations/%.yaml,sweep-%,$(wildcard ablations/*.yaml))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-SWEEP_ARGS = $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SEARCH),--search) $(ARGS)
+SWEEP_ARGS = $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(filter-out 0 no false,$(SEARCH)),--search) $(ARGS)
+
+KNOWN := SIZE DATA SEEDS SEARCH ARGS BUDGET DIR PYTHON VENV
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
+UNKNOWN := $(filter-out $(KNOWN) MAKEOVERRIDES -*-%,$(GIVEN))
+$(if $(UNKNOWN),$(error $(UNKNOWN): no such variable here. Known: $(KNOWN); what is for lab itself goes into ARGS))
 
 .PHONY: help setup test lint status noise claims verify-exact bench gpu-check clean $(SWEEPS)
 
@@ -35,6 +40,9 @@ $(VENV)/installed-test: $(VENV)/installed
 	@touch $@
 
 $(SWEEPS): sweep-%: $(VENV)/installed
+	@$(BIN)/lab sweep $* $(SWEEP_ARGS)
+
+sweep-%: $(VENV)/installed
 	@$(BIN)/lab sweep $* $(SWEEP_ARGS)
 
 status: $(VENV)/installed  ## list every run and its state

@@ -20,6 +20,7 @@ HOLDS = (
     *OF_TEXT,
 )  # see lab/matching.py
 SOLVES = ("none", "d_ff", "width", "depth")
+EXAMPLE = "CONTRIBUTING.md has a whole file of ablations/ as an example."
 X_VALUES: dict[str, Callable[[RunConfig], float]] = {
     "ffn_ratio": lambda run: run.shape.d_ff / run.shape.d_model,
     "heads": lambda run: run.shape.num_heads,
@@ -105,14 +106,14 @@ class Ablation:
     question: str
     source: str
     axis: Axis
-    common: list[str]
     match: Match
     seeds: int
     baseline: str
     arms: dict[str, Any]
-    optional_arms: dict[str, Any]
-    notes: list[str]
-    claims: list[dict[str, Any]]
+    common: list[str] = neutral([])
+    optional_arms: dict[str, Any] = neutral({})
+    notes: list[str] = neutral([])
+    claims: list[dict[str, Any]] = neutral([])
     looks: list[int] = neutral([])
     search: Search = neutral(None)
     side_by_side: list[list[str]] = neutral([])
@@ -140,7 +141,7 @@ def load(name: str) -> Ablation:
         ) from error
     ablation = build(Ablation, values, where=f"{path.relative_to(ROOT)}: ", problems=problems)  # type: ignore[arg-type]
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError([*problems, EXAMPLE])
     arms = chosen_arms(ablation, list(ablation.optional_arms))
     families = [arm.family for arm in arms.values()]
     found = claim_schema.problems(ablation.claims, arms=list(arms), families=families)
@@ -161,7 +162,9 @@ def load(name: str) -> Ablation:
     if not 0 <= ablation.match.tolerance < 1:
         found.append(f"match.tolerance = {ablation.match.tolerance:g}: must be at least 0 and below 1.")
     if ablation.baseline not in ablation.arms:
-        found.append(f"baseline = {ablation.baseline}: is not one of the arms.")
+        found.append(
+            f"baseline = {ablation.baseline}: is not one of the arms.{closest(ablation.baseline, ablation.arms)} Known: {', '.join(ablation.arms)}."
+        )
     if found:
         raise ConfigError([f"{path.relative_to(ROOT)}: {problem}" for problem in found])
     return ablation  # type: ignore[no-any-return]

@@ -187,7 +187,7 @@ def claims(parser: argparse.ArgumentParser) -> None:
         help="run it, as far as --budget goes, and publish it in results/",
     )
     parser.add_argument(
-        "--budget", type=float, default=60.0, metavar="MINUTES", help="core-minutes for --run (60)"
+        "--budget", type=_not_negative, default=60.0, metavar="MINUTES", help="core-minutes for --run (60)"
     )
     listed(parser)
 

@@ -9,6 +9,7 @@ end.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -126,7 +127,11 @@ def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
     for number, item in enumerate(work):
         sweep = item.command[0] == "sweep"
         if left < (min(LEAST_MINUTES, item.minutes) if sweep else item.minutes):
-            print(f"stopped: {len(work) - number} left, the next needs about {item.minutes:.1f} core-minutes")
+            claims = sum(len(open_.claims) for open_ in work[number:])
+            print(
+                f"stopped: {len(work) - number} left, for {claims} claims; the next, lab {' '.join(item.command[:2])}, needs about "
+                f"{item.minutes:.1f} core-minutes: make claims BUDGET={math.ceil(item.minutes)}"
+            )
             break
         print(
             f"lab {' '.join(item.command)}: about {item.minutes:.1f} of {left:.1f} core-minutes", flush=True

@@ -1,11 +1,14 @@
 """Every ablation of the lecture runs from plan to report: two steps of each of its arms, at the size where it is tried first."""
 
 import json
+import re
 
 import pytest
 
-from lab import places
+from lab import ablation, places
 from lab.ablation import names
+from lab.config import ConfigError
+from lab.predicates import PREDICATES
 
 STEPS = [
     "size=nano", "size.context_length=128", "batch.tokens_per_step=256", "evaluation.documents=2", "evaluation.rows=2",
@@ -36,3 +39,17 @@ def test_every_ablation_runs_from_plan_to_report(lab, rich, name, capsys):
     assert all(abs(arm["mismatch"]) <= 0.01 for arm in plan["arms"])
     states = {places.store().state(run) for arm in plan["arms"] for run in arm["runs"].values()}
     assert states <= {"finished", "diverged"}  # two steps may end above the unigram entropy
+
+
+def test_the_example_of_an_ablation_is_one(tmp_path, monkeypatch):
+    text = (places.ROOT / "CONTRIBUTING.md").read_text()
+    [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "mine.yaml").write_text(example)
+    monkeypatch.setattr(ablation, "ABLATIONS", tmp_path)
+    monkeypatch.setattr(ablation, "ROOT", tmp_path)
+    loaded = ablation.load("mine")
+    assert len(loaded.arms) == 2 and len(loaded.claims) == 1
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == set(PREDICATES)
+    (tmp_path / "mine.yaml").write_text(example.replace("baseline: short\n", ""))
+    with pytest.raises(ConfigError, match="(?s)baseline: must be given.*CONTRIBUTING.md has a whole file"):
+        ablation.load("mine")

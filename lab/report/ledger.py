@@ -21,10 +21,12 @@ READING = (
     "Computed claims are reproduced when every check holds and what the notes print is among what holds. Where only part of "
     "the notes' version holds, or none, the row says so and gives the form that does.",
     "Trained claims are judged over paired seeds; their pages have intervals, figures and what else differs between the arms. Several "
-    "settings (size, data, overrides) decide together where those that are decided agree, whatever others leave open; where they "
-    "disagree the claim is inconclusive.",
-    "000, 001 and 003 are the lecture's notes that a claim stands in, with the section.",
-    "Not measurable at this size: models that a CPU trains can't answer it, for the reason given. Not run: no ablation has tested it yet.",
+    "sizes and texts decide together where those that are decided agree, whatever others leave open; where they disagree the claim "
+    "is inconclusive. Sweeps with overrides of their own, or on an earlier recipe of stories, are shown and decide where there are no others.",
+    "The notes are three sets, 000, 001 and 003, on lecture 3 of Stanford's CS336 (2025). They are not published here, so each row "
+    "says in its own words what they claim, with the section, and links the paper.",
+    "Not measurable at this size: models that a CPU trains can't answer it, for the reason given. Not run: without a verdict so far; "
+    "most of these have no ablation yet, and lab claims --todo lists those that have one.",
     "Core-minutes are minutes of one core in training steps; evaluation comes on top. The estimate is the number of runs times the median pace of the published ones, for "
     "a claim without an ablation by the plan in the register. One sweep may serve several claims; each shows all of it.",
 )
