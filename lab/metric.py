@@ -88,7 +88,7 @@ EXACT_NAMES = {
     "peak/residual/rms": Metric("peak/residual/rms"),
     "lr/max_stable": Metric("lr/max_stable", higher_is_better=True, unit="half decades"),
     "lr/width": Metric("lr/width", higher_is_better=True, unit="half decades"),
-    "lr/sensitivity": Metric("lr/sensitivity", unit="of the searched loss"),
+    "lr/sensitivity": Metric("lr/sensitivity", unit="bits a byte"),
 }
 PATTERNS = (
     "val/bpb/<language>",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lab import stats
 from lab.evidence import Arm, Evidence, gather, is_searched, relative_differences
 from lab.metric import SIGNALS
-from lab.report import rates, skills, spikes
+from lab.report import metrics, rates, skills, spikes
 from lab.report.canvas import COLOURS, GREY, settled, styled, subplots, tokens_text
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 STYLES, MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 SMALL: dict[str, Any] = {"textcoords": "offset points", "color": GREY, "fontsize": 8}
 ALONG, UP = ("axes fraction", "data"), ("data", "axes fraction")
+PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # under a text that lines would cross
 Point = tuple[float, float]
 
 
@@ -29,15 +30,19 @@ def draw(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, F
     """The figures of a sweep by file name, in the order a report shows them."""
     evidence = gather(plan, records)
     with styled():
+        looks = {arm.name: _look(arm, evidence) for arm in evidence.arms}
         figures = {
             "final": final(plan, evidence),
             "curves": curves(evidence),
             "gradients": gradients(evidence),
         }
+        others = [gather(plan, records, metric=name) for name in metrics.of_claims(plan)]
+        if by_metric := metrics.of_arms(others, looks):
+            figures["metrics"] = by_metric
         if plan.get("side_by_side") and (pairs := spikes.of_pairs(plan, evidence)):
             figures["side_by_side"] = pairs
         if is_searched(plan):
-            figures["rates"] = rates.of_arms(plan, {arm.name: _look(arm, evidence) for arm in evidence.arms})
+            figures["rates"] = rates.of_arms(plan, looks)
         by_skill = skills.of_arms(evidence, {arm.label: _look(arm, evidence) for arm in evidence.arms})
         if by_skill:
             figures["skills"] = by_skill
@@ -78,7 +83,7 @@ def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
     for arm in evidence.arms:
         if arm.diverged and not numeric:
             text = f"{len(arm.diverged)} of {len(arm.states)} diverged"
-            turned = {"ha": "center", "va": "top", "rotation": 90 if crowded else 0}
+            turned = {"ha": "center", "va": "top", "rotation": 90 if crowded else 0, "bbox": PAPER}
             level.annotate(text, (where[arm.name], 0.97), (0, 0), xycoords=UP, **turned, **SMALL)
     for name, bpb in _reference_lines(evidence).items():
         level.axhline(bpb, color=GREY, linewidth=1, linestyle=(0, (4, 3)))

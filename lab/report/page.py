@@ -13,8 +13,8 @@ from typing import Any
 from lab import noise, stats
 from lab.claims import OPEN
 from lab.evidence import METRIC, Arm, Evidence, conditions, gather, is_searched
-from lab.metric import SEARCHED, named
-from lab.report import spikes
+from lab.metric import named
+from lab.report import metrics, spikes
 from lab.spikes import LOOK_BACK
 from lab.stats import ALPHA, Estimate, in_percent
 
@@ -48,11 +48,16 @@ CAPTIONS = {
         "between the marked ones is an arm's own, where a parabola through its best loss there and those beside it was lowest. "
         "Open markers are diverged runs, which count as the loss before training. The ring marks the rate an arm is judged at.",
     ),
+    "metrics": (
+        "The other metrics of the claims",
+        "Left: seeds and their mean. Right: the difference to the baseline, mean and 95 % interval. Runs that diverged, or don't know "
+        "a metric, are counted and not drawn.",
+    ),
     "skills": (
         "By skill",
         "Left: what the words that test a skill cost beyond their exact surprisal, in bits a word, mean over seeds; 0 is a "
-        "perfect model. Middle: the same against the baseline's, paired by seed, with 95 % intervals. Right: how often the true "
-        "continuation is likelier than one that the grammar forbids there.",
+        "perfect model. Middle: the same against the baseline's, paired by seed, with 95 % intervals. Right, where it was measured: how "
+        "often the true continuation is likelier than one that the grammar forbids there.",
     ),
 }
 BY_ARM = (
@@ -172,7 +177,7 @@ def _open(part: dict[str, Any], claim: dict[str, Any]) -> str:
         for key, value in part["p_values"].items()
         if value is not None
     ]
-    return f"open ({'; '.join(asked)}): {part['statement'].partition(' (')[0]}"
+    return f"open after correction for all pairs and parts ({'; '.join(asked)}): {part['statement'].partition(' (')[0]}"
 
 
 def _arms(
@@ -182,12 +187,7 @@ def _arms(
         "arm", plan["x"]["label"], "val/bpb", "difference to baseline", "runs", "mismatch", "d_model", "layers",
         "heads x size", "d_ff", "body parameters", "all parameters", "spike score k=4", "k=7",
     ]  # fmt: skip
-    others = dict.fromkeys(claim["metric"] for claim in plan["claims"])
-    judged_by = [
-        gather(plan, records, metric=name)
-        for name in others
-        if name != METRIC and not name.startswith((SEARCHED, "spikes/grad/norm/score"))
-    ]
+    judged_by = [gather(plan, records, metric=name) for name in metrics.of_claims(plan)]
     header[4:4] = [", ".join(filter(None, [of.metric.name, of.metric.unit])) for of in judged_by]
     if is_searched(plan):
         header[4:4] = [
@@ -200,7 +200,7 @@ def _arms(
         shape, counts, arm = entry["shape"], entry["counts"], evidence.arm(entry["name"])
         level, difference = judged["bpb"], judged["difference_percent"]
         spikes = [_spike_score(arm, key) for key in ("score_k4", "score_k7")]
-        gap = Estimate(**difference).times(0.01).percent_text() if difference else ""
+        gap = _difference(difference, evidence, arm) if difference else ""
         cells: list[tuple[str, float | None]] = [
             (entry["label"] + (" (baseline)" if entry["baseline"] else ""), None),
             ("" if entry["x"] is None else f"{entry['x']:.2f}", entry["x"]),
@@ -244,6 +244,13 @@ def _searched(judged: dict[str, Any]) -> list[tuple[str, float | None]]:
             steady,
         ),
     ]
+
+
+def _difference(difference: dict[str, Any], evidence: Evidence, arm: Arm) -> str:
+    """With its interval, but not where some seeds diverged: around a mean of two heaps an interval says nothing."""
+    estimate = Estimate(**difference)
+    some = any(0 < len(of.diverged) < len(of.states) for of in (arm, evidence.baseline))
+    return f"{estimate.mean:+.2f} %" if some else estimate.times(0.01).percent_text()
 
 
 def _level(level: dict[str, Any] | None, judged: dict[str, Any]) -> str:

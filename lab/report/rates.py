@@ -43,7 +43,7 @@ def of_arms(plan: dict[str, Any], looks: dict[str, dict[str, Any]]) -> Figure:
     near.set_ylim(NEAR[0] * min(lowest), max(NEAR[1] * min(lowest), 1.02 * max(lowest)))
     whole.set_title("Final loss (dashed: before training; dotted: the common rate)", fontsize=9)
     near.set_title("The same near the lowest", fontsize=9)
-    near.legend(fontsize=8, frameon=False)
+    near.legend(fontsize=8, frameon=False, title=plan["x"]["label"], title_fontsize=8)
     return figure
 
 

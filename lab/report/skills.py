@@ -39,7 +39,10 @@ def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
         return None
     every = [table for found in tables.values() for table in found.values()]
     names = [n for n in _hardest_first(every) if all(table[n]["words"] >= FEWEST_WORDS for table in every)]
-    figure, (excess, difference, accuracy) = subplots(1, 3, size=(12.5, 0.9 + 0.42 * len(names)), sharey=True)
+    asked = any(table[name]["accuracy"] is not None for table in every for name in names)
+    panels = 2 + asked
+    figure, grid = subplots(1, panels, size=(4.2 * panels, 0.9 + 0.42 * len(names)), sharey=True)
+    (excess, difference), accuracy = grid.flat[:2], grid.flat[-1]
     base = tables.get(evidence.baseline.label, {})
     for number, (label, found) in enumerate(tables.items()):
         look = {**looks[label], "linestyle": "", "markersize": 4.5, "label": label}
@@ -64,8 +67,9 @@ def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
     excess.set_xlim(left=0)
     difference.axvline(0, color=GREY, linewidth=1)
     difference.set(title="Excess against the baseline's (left is better)", xlabel="%, mean and 95 % interval")
-    accuracy.axvline(0.5, color=GREY, linewidth=1)
-    accuracy.set(title="Forced choice (line: chance)", xlabel="share right")
+    if asked:
+        accuracy.axvline(0.5, color=GREY, linewidth=1)
+        accuracy.set(title="Forced choice (line: chance)", xlabel="share right")
     handles = {handle.get_label(): handle for handle in excess.lines}
     where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)}
     accuracy.legend(handles.values(), handles.keys(), fontsize=8, frameon=False, **where)

@@ -118,7 +118,10 @@ def _chosen(name: str, evidence: Evidence) -> dict[str, Arm]:
         return {arm.label: arm for arm in arms if _ended(arm)}
     ran = [arm for arm in evidence.family(name) if _ended(arm) and arm.scores]
     best = min(ran, key=lambda arm: fmean(arm.scores.values()), default=None)
-    return {f"{best.label} (best of {name})": best} if best else {}
+    if best is None:
+        return {}
+    learnt = len(best.diverged) < len(best.states)
+    return {f"{best.label} ({'best of ' + name if learnt else 'all of ' + name + ' diverged'})": best}
 
 
 def _ended(arm: Arm) -> list[Record]:
