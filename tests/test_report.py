@@ -215,6 +215,10 @@ def test_what_is_open_says_by_how_much_and_the_metric_of_a_claim_has_a_column():
     for run in records:
         run["summary"]["val/entropy"] = 2.0 + (run["run_id"] == "plain_x8-1")
     content = page(plan, records, verdict(plan, records), [])
-    (line,) = [text for text in content["claims"][0]["details"] if text.startswith("open after correction for all pairs and parts (")]
+    (line,) = [
+        text
+        for text in content["claims"][0]["details"]
+        if text.startswith("open after correction for all pairs and parts (")
+    ]
     assert "that it fails p = 0.42, 0.05 needed" in line  # more entropy counts as better
     assert content["arms"].header[4] == "val/entropy" and content["arms"].rows[1][4] == "2.333 (sd 0.58)"
