@@ -15,7 +15,7 @@ from lab.data.shards import Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
 from lab.runs import RunStore
-from lab.train import loop
+from lab.train import loop, trainer
 from lab.train.checkpoint import pack, unpack
 from lab.train.evaluate import evaluate
 from lab.train.loss import cross_entropy, z_loss
@@ -259,7 +259,7 @@ def test_z_loss_gradient_is_twice_log_z_times_softmax():
 @pytest.mark.parametrize("bad_step", [1, 2, 6, 12])
 @pytest.mark.parametrize("where", ["loss", "gradient"])
 def test_a_number_that_is_not_finite_ends_the_run_as_diverged(shards, tmp_path, monkeypatch, bad_step, where):
-    real = loop._Run.step
+    real = trainer.Trainer.step
 
     def poisoned(self, step):
         if step == bad_step:
@@ -270,7 +270,7 @@ def test_a_number_that_is_not_finite_ends_the_run_as_diverged(shards, tmp_path, 
                     self.model.embedding.weight.register_hook(lambda g: g * float("inf"))
         return real(self, step)
 
-    monkeypatch.setattr(loop._Run, "step", poisoned)
+    monkeypatch.setattr(trainer.Trainer, "step", poisoned)
     store = train(tiny_run(), shards, tmp_path)
     summary = store.read("r", "summary.json")
     assert summary["state"] == "diverged" and f"not finite at step {bad_step}" in summary["reason"]

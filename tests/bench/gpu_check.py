@@ -34,9 +34,8 @@ from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
 from lab.provenance import provenance
 from lab.runs import NUMERICS, RunStore, dumps, run_id, write_atomic
-from lab.train.loop import _Run
 from lab.train.optimizer import OPTIMIZERS
-from lab.train.stability import Monitor
+from lab.train.trainer import Trainer
 from lab.train.worker import work
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,13 +44,13 @@ FP32, BF16 = Precision("float32", compile=False), Precision("bfloat16", compile=
 LIKE_THE_CPU = 1e-4  # relative difference of a loss, CPU against GPU in fp32
 
 
-def stepper(run: RunConfig, shards: Shards, device: str) -> _Run:
+def stepper(run: RunConfig, shards: Shards, device: str) -> Trainer:
     """A fresh model with all that the training loop's step needs."""
     model = Transformer(run)
     initialize(model, init=run.init, seed=run.seed)
     model = model.to(device)
     optimizer = OPTIMIZERS[run.optimizer.name](model, run, roles=model.roles())
-    return _Run(run, shards, model, optimizer, Monitor(run, {}), device)
+    return Trainer(run, shards, model, optimizer, device=device)
 
 
 def timed_losses(
@@ -61,7 +60,7 @@ def timed_losses(
     stepping, losses, seconds = stepper(run, shards, device), [], []
     for step in range(first, first + steps):
         began = time.perf_counter()
-        values, _, _ = stepping.step(step)
+        values = stepping.step(step).values
         seconds.append(time.perf_counter() - began)
         losses.append(values["train/loss"])
     return losses, seconds

@@ -20,10 +20,10 @@ from lab.data.shards import Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
 from lab.plan import prepared
-from lab.train.loop import _Run
 from lab.train.optimizer import OPTIMIZERS
 from lab.train.schedule import factor
 from lab.train.stability import Monitor
+from lab.train.trainer import Trainer
 
 
 def main() -> None:
@@ -61,13 +61,13 @@ def _lab_steps(run, shards):
     model = Transformer(run)
     initialize(model, init=run.init, seed=0)
     monitor = Monitor(run, {})
-    stepper = _Run(run, shards, model, OPTIMIZERS["adamw"](model, run, roles=model.roles()), monitor, "cpu")
+    optimizer = OPTIMIZERS["adamw"](model, run, roles=model.roles())
+    trainer = Trainer(run, shards, model, optimizer, device="cpu")
     at = iter(range(1, 10**9))
 
     def steps(n: int) -> None:
         for _ in range(n):
-            values, _, _ = stepper.step(next(at) % run.steps + 1)
-            monitor.observe(values)
+            monitor.observe(trainer.step(next(at) % run.steps + 1).values)
 
     return steps
 
