@@ -28,7 +28,7 @@ from lab.ablation import (
 from lab.compose import SECRET, Override, compose, has_gpu
 from lab.config import Config, ConfigError, RunConfig
 from lab.evidence import PATHS, is_unusual
-from lab.runs import RunStore, run_id
+from lab.runs import RunStore, dumps, run_id, write_atomic
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,11 @@ class Plan:
     tracker: Any
     arms: tuple[PlannedArm, ...] = ()
     search: Search | None = None
+
+    def save(self) -> None:
+        """Write the record where `lab status` and reports find it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(self.folder / "plan.json", dumps(self.record, indent=1))
 
 
 def make(

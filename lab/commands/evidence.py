@@ -5,9 +5,8 @@ import sys
 from typing import Any
 
 from lab import listing, places
-from lab.commands.training import execute, outcomes, reopen, tell_failures
+from lab.commands.jobs import execute, outcomes, reopen, tell_failures
 from lab.config import ConfigError
-from lab.runs import dumps, write_atomic
 
 
 def claims(options: argparse.Namespace, overrides: list[str]) -> int:
@@ -75,8 +74,7 @@ def noise(options: argparse.Namespace, overrides: list[str]) -> int:
     with preparing() as show:
         plan = planning.make_noise(overrides, results=places.RESULTS, cache=places.CACHE, progress=show)
     setting = plan.record["setting"]
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(plan.folder / "plan.json", dumps(plan.record, indent=1))  # so that lab status knows the runs
+    plan.save()
     print(f"noise: the baseline and a near twin x {measuring.SEEDS} seeds, {setting}", file=sys.stderr)
     if options.retry:
         reopen(plan)

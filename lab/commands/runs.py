@@ -1,10 +1,10 @@
 """What ran, its reports, its published lines and its mirrors: `lab status`, `report`, `publish`, `sync`."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from lab import arguments, listing, places
+from lab.commands.jobs import write_report
 from lab.config import ConfigError, closest
 from lab.runs import read_record
 
@@ -84,14 +84,3 @@ def _plans(name: str | None = None) -> list[dict[str, Any]]:
 
 def _never_run(name: str) -> str:
     return f"{name}: no sweep of it has run here. Start one with make sweep-{name}."
-
-
-def write_report(plan: dict[str, Any], folder: Path) -> Path:
-    """Write the report of a plan from the runs that the store has; returns the page."""
-    from lab.evidence import exact_lines, run_ids
-    from lab.report import write
-
-    store = places.store()
-    known = set(store.ids())
-    records = [store.record(run_id) for run_id in run_ids(plan) if run_id in known]
-    return Path(write(plan, records, folder, exact=exact_lines(places.RESULTS)))

@@ -5,8 +5,7 @@ import sys
 from typing import Any
 
 from lab import listing, places
-from lab.commands.runs import write_report
-from lab.commands.training import adopt, execute, reopen, told
+from lab.commands.jobs import adopt, execute, reopen, told, write_report
 from lab.runs import RESULT_STATES, dumps, write_atomic
 
 
@@ -23,8 +22,7 @@ def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
         return 0
 
     def carry_out(part: Any, title: str) -> None:
-        part.folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(part.folder / "plan.json", dumps(part.record, indent=1))
+        part.save()
         print(f"{options.name}: {title}", file=sys.stderr)
         if options.retry:
             reopen(part)
@@ -38,7 +36,7 @@ def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
         )  # fmt: skip
     except staged.Incomplete as incomplete:
         plan = incomplete.plan
-    write_atomic(plan.folder / "plan.json", dumps(plan.record, indent=1))
+    plan.save()
     return told(plan, group=options.name, options=options, with_report=True)
 
 

@@ -3,7 +3,7 @@
 import argparse
 
 from lab import listing, places
-from lab.commands.training import execute
+from lab.commands.jobs import execute
 
 
 def tune(options: argparse.Namespace, overrides: list[str]) -> int:
