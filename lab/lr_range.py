@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 TOLERANCE = 0.2
@@ -34,7 +34,9 @@ def measured(
     curves = _curves(search, arm)
     if measure == "sensitivity":
         at_init = search["at_init"][arm]
-        return {seed: _sensitivity(curve, at_init) for seed, curve in curves.items() if any(_finished(curve))}
+        return {
+            seed: _sensitivity(curve, at_init) for seed, curve in curves.items() if _finished_somewhere(curve)
+        }
     found: dict[int, float] = {}
     for seed, curve in curves.items():
         stable = _stable(curve, tolerance)
@@ -52,7 +54,7 @@ def cut_off(search: dict[str, Any], *, tolerance: float = TOLERANCE) -> list[str
 def is_bound(search: dict[str, Any], arm: str, measure: str, *, tolerance: float = TOLERANCE) -> bool:
     """Did some seed of the arm diverge everywhere, or stay stable to an edge of the grid that `measure` depends on? Then
     what was measured says only on which side of it the truth lies."""
-    everywhere = not all(any(_finished(curve)) for curve in _curves(search, arm).values())
+    everywhere = not all(_finished_somewhere(curve) for curve in _curves(search, arm).values())
     edges = (min, max) if measure == "width" else (max,)
     return everywhere or any(_reached(search, arm, edge, tolerance) for edge in edges)
 
@@ -69,8 +71,8 @@ def _curves(search: dict[str, Any], arm: str) -> dict[int, Curve]:
     }
 
 
-def _finished(curve: Curve) -> Iterator[bool]:
-    return (loss is not None for loss in curve.values())
+def _finished_somewhere(curve: Curve) -> bool:
+    return any(loss is not None for loss in curve.values())
 
 
 def _reached(

@@ -58,6 +58,7 @@ def of_arms(listed: Sequence[Evidence], looks: dict[str, dict[str, Any]]) -> Fig
         difference.set_yticks(range(arms), [""] * arms)
         for axes in (level, difference):
             axes.set_ylim(arms - 0.4, -0.6)
+            axes.locator_params(axis="x", nbins=7)
         difference.axvline(0, color=GREY, linewidth=1)
         level.set(title=metric.name, xlabel=metric.unit)
         unit = "%" if metric.relative else metric.unit
