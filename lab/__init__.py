@@ -10,7 +10,8 @@ What is asked, as YAML in conf/ and ablations/
 What is trained
     data           corpus -> tokenizer -> token shards; batch = f(seed, step)
     model          the Transformer                 budget         its parameters, FLOPs and bytes
-    matching       the solver that matches arms    plan           an ablation -> jobs, counted and named
+    matching       the solver that matches arms    planned_arm    an arm with its data, shape, counts and jobs
+    plan           an ablation as JSON and jobs
     train          one loop, one run               runs           run identity and the run store
     branch         a run from another's checkpoint provenance     code, versions and hardware of a run
     spikes         the rule of spikes              curves         what is kept of a run's log

@@ -7,7 +7,7 @@ from typing import Any
 
 from lab import claim_schema
 from lab.compose import ROOT, Override, compose
-from lab.config import Config, ConfigError, RunConfig, build, closest, neutral
+from lab.config import Config, ConfigError, RunConfig, build, closest, collected, neutral
 
 ABLATIONS = ROOT / "ablations"
 OF_TEXT = ("tokens", "bytes")  # that training reads
@@ -226,11 +226,9 @@ def compose_arms(
         source = f"ablations/{name}.yaml"
         layered = [Override(text, source) for text in ablation.common]
         layered += [Override(text, f"{source}, arm {arm_name}") for text in arm.overrides]
-        try:
-            layered += [Override(text) for text in overrides]
+        layered += [Override(text) for text in overrides]
+        with collected(problems):
             configs[arm_name] = compose(layered, elsewhere=elsewhere)
-        except ConfigError as error:
-            problems += [p for p in error.problems if p not in problems]
     if problems:
         raise ConfigError(problems)
     return configs

@@ -5,10 +5,11 @@ thing that data, model and training read and that a run's identity hashes. Stand
 worker can read a `RunConfig` from JSON without Hydra. No variant of any axis is known here by name.
 """
 
+import contextlib
 import dataclasses
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -20,6 +21,15 @@ class ConfigError(ValueError):
     def __init__(self, problems: str | Iterable[str]):
         self.problems = [problems] if isinstance(problems, str) else list(problems)
         super().__init__("\n".join(self.problems))
+
+
+@contextlib.contextmanager
+def collected(problems: list[str]) -> Iterator[None]:
+    """What a ConfigError inside says is added to `problems`, each sentence once, instead of raised."""
+    try:
+        yield
+    except ConfigError as error:
+        problems += [problem for problem in error.problems if problem not in problems]
 
 
 def neutral(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""From an ablation to a plan: every arm resolved, matched and counted, every run named.
+"""From an ablation, or a few overrides, to a plan: what is asked, as the JSON that reports read, and the jobs that answer.
 
 A plan says what each arm became, by how much it misses what is held equal, and which runs, paired by seed, will answer.
 Planning prepares the data and trains nothing.
@@ -8,46 +8,18 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import branch, noise
-from lab.ablation import (
-    OF_TEXT,
-    X_VALUES,
-    Ablation,
-    Arm,
-    Match,
-    Search,
-    chosen_arms,
-    compose_arms,
-    load,
-)  # fmt: skip
-from lab.compose import SECRET, Override, compose, has_gpu
-from lab.config import Config, ConfigError, RunConfig
+from lab import branch, noise, planned_arm
+from lab.ablation import X_VALUES, Ablation, Arm, Match, Search, chosen_arms, compose_arms, load
+from lab.compose import SECRET, Override, compose
+from lab.config import Config, ConfigError, collected
 from lab.evidence import PATHS, is_unusual
-from lab.runs import RunStore, dumps, run_id, write_atomic
-
-
-@dataclass(frozen=True)
-class PlannedArm:
-    """An arm with its rules resolved; `mismatch` is relative to what the baseline has of the held count."""
-
-    name: str
-    arm: Arm
-    config: Config
-    run: RunConfig
-    counts: Any
-    mismatch: float
-    shards: Path
-    corpus: Any
-    parent: dict[str, Any] | None
-
-    @property
-    def tokens(self) -> int:
-        return self.run.steps * self.run.rows * self.run.shape.context_length
+from lab.planned_arm import PlannedArm, device_kind, job_of, jobs_of, locate_parents
+from lab.runs import RunStore, dumps, write_atomic
 
 
 @dataclass(frozen=True)
@@ -84,8 +56,8 @@ def make(
     store = RunStore(results / "runs")
     given = any(text.startswith("init_from=") for text in overrides)
     source = "command line" if given else f"ablations/{name}.yaml"
-    _locate_parents(configs.values(), store, source)
-    planned = _resolve(
+    locate_parents(configs.values(), store, source)
+    planned = planned_arm.resolve_all(
         arms, configs, baseline=ablation.baseline, how=how, cache=cache, store=store, progress=progress, source=source,
     )  # fmt: skip
     planned, merged = _distinct(planned, ablation.baseline)
@@ -97,15 +69,8 @@ def make(
         ]
     first, paired_seeds = baseline.config, list(range(seeds or ablation.seeds))
     device, setting = device_kind(first), _setting(baseline, overrides, hold)
-    jobs: dict[str, dict[str, Any]] = {}
-    records = []
-    for item in planned:
-        tags = [ablation.axis.key, first.size.name, first.data.name]
-        of_arm = [job_of(item, seed=seed, results=results, group=name, tags=tags) for seed in paired_seeds]
-        for job in of_arm:
-            jobs.setdefault(job["run_id"], job)
-        runs = {str(seed): job["run_id"] for seed, job in zip(paired_seeds, of_arm, strict=True)}
-        records.append(_arm_record(item, ablation, runs))
+    tags = [ablation.axis.key, first.size.name, first.data.name]
+    jobs, runs = jobs_of(planned, seeds=paired_seeds, results=results, group=name, tags=tags)
     record = {
         "ablation": name, "title": ablation.title, "question": ablation.question, "source": ablation.source,
         "setting": setting, "size": first.size.name, "data": first.data.name, "device_kind": device,
@@ -113,7 +78,7 @@ def make(
         "flags": [*(f"--with {name}" for name in extra_arms), *([f"--match {hold}"] if hold else [])],
         "seeds": paired_seeds, "match": {"what": how.hold, "solve": how.solve, "tolerance": how.tolerance},
         "x": {"key": ablation.axis.key, "label": ablation.axis.label, "numeric": ablation.axis.numeric},
-        "arms": records, "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_branches(planned), *_repeats(planned), *baseline.corpus.notes],
+        "arms": [_arm_record(item, ablation, runs[item.name]) for item in planned], "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_branches(planned), *_repeats(planned), *baseline.corpus.notes],
         "reference_lines": _reference_lines(baseline),
         **({"looks": ablation.looks} if ablation.looks else {}),
         **({"seeds_in_file": ablation.seeds} if len(paired_seeds) != ablation.seeds else {}),
@@ -181,107 +146,6 @@ def _branches(planned: Sequence[PlannedArm]) -> list[str]:
     ]
 
 
-def device_kind(config: Config) -> str:
-    """cpu or cuda."""
-    return ("cuda" if has_gpu() else "cpu") if config.engine.device == "auto" else config.engine.device
-
-
-def job_of(item: PlannedArm, *, seed: int, results: Path, group: str, tags: list[str]) -> dict[str, Any]:
-    """All that a worker needs to train one run, as plain values (see lab/train/worker.py)."""
-    run, device = dataclasses.replace(item.run, seed=seed), device_kind(item.config)
-    return {
-        "config": dataclasses.asdict(run), "run_id": run_id(run), "store": str(results / "runs"),
-        "shards": str(item.shards), "device": device, "threads": 1 if device == "cpu" else 4,
-        "checkpoint_seconds": item.config.engine.checkpoint_seconds, "keep_every": item.config.engine.keep_every,
-        "manifest": {
-            "group": group, "job_type": item.name, "tags": tags, "counts": dataclasses.asdict(item.counts),
-            "tokenizer_hash": item.corpus.tokenizer_hash, **({"parent": item.parent} if item.parent else {}),
-        },
-    }  # fmt: skip
-
-
-def prepared(
-    config: Config, *, cache: Path, progress: Callable[[str, float], None] | None
-) -> tuple[Path, Any]:
-    """The folder of the configuration's shards and what a budget needs to know of them."""
-    from lab.budget import Corpus
-    from lab.data.prepare import prepare
-    from lab.data.shards import Shards
-
-    folder = prepare(config.data, config.vocab, cache=cache, progress=progress)
-    shards = Shards.open(folder)
-    found, notes = shards.near_duplicates, []
-    if found["validation_documents"]:
-        dropped = found["training_documents_dropped"]
-        done = f"the {dropped} training documents like them were left out" if dropped else "they were kept"
-        notes = [
-            f"{found['validation_documents']} validation documents stand nearly in the training text; {done}."
-        ]
-    return folder, Corpus(
-        shards.fingerprint, shards.bytes_per_token, shards.train_tokens, shards.tokenizer_hash, tuple(notes)
-    )
-
-
-def _locate_parents(configs: Iterable[Config], store: RunStore, source: str) -> None:
-    """Refuse parents that aren't there before data is prepared. Raises ConfigError."""
-    problems = []
-    for init_from in sorted({config.init_from for config in configs if config.init_from}):
-        try:
-            branch.locate(init_from, store, source=source)
-        except ConfigError as error:
-            problems += error.problems
-    if problems:
-        raise ConfigError(problems)
-
-
-def _resolve(
-    arms: dict[str, Arm], configs: dict[str, Config], *, baseline: str, how: Match, cache: Path, store: RunStore,
-    source: str, progress: Callable[[str, float], None] | None,
-) -> list[PlannedArm]:  # fmt: skip
-    """Every arm resolved and matched to the baseline. Raises ConfigError with the problems of all arms."""
-    from lab import budget, matching
-
-    corpora: dict[str, tuple[Path, Any]] = {}
-    once: dict[Any, tuple[Path, Any]] = {}
-    for name, config in configs.items():
-        key = (config.data, config.vocab)
-        if key not in once:
-            once[key] = prepared(config, cache=cache, progress=progress)
-        corpora[name] = once[key]
-    first = budget.resolve(configs[baseline], corpora[baseline][1])
-    target = 0.0 if how.hold == "none" else matching.held(first, corpora[baseline][1], how.hold)
-    planned = []
-    problems: dict[str, list[str]] = {}
-    for name, arm in arms.items():
-        config, (folder, corpus) = configs[name], corpora[name]
-        try:
-            run = budget.resolve(config, corpus)
-            if how.hold != "none" and name != baseline:
-                matched = matching.match(config, run, hold=how.hold, target=target, solve=how.solve)
-                run = budget.resolve(config, corpus, shape_=matched)
-            run, parent = branch.resolve(run, store, tokenizer_hash=corpus.tokenizer_hash, source=source)
-        except ConfigError as error:
-            for problem in error.problems:
-                problems.setdefault(problem, []).append(name)
-            continue
-        counted = budget.counts(run)
-        mismatch = matching.held(run, corpus, how.hold) / target - 1 if target else 0.0
-        if abs(mismatch) > how.tolerance:
-            way = f"Choose budget={how.hold}" if how.hold in OF_TEXT else "Choose another match.solve"
-            problem = (
-                f"{how.hold} differ from the baseline's by {mismatch:+.1%} (limit {100 * how.tolerance:g}%). "
-                f"{way}, raise match.tolerance, or run with --match none."
-            )
-            problems.setdefault(problem, []).append(name)
-        planned.append(PlannedArm(name, arm, config, run, counted, mismatch, folder, corpus, parent))
-    if problems:
-        raise ConfigError(
-            problem if len(names) == len(arms) else f"arm {', '.join(names)}: {problem}"
-            for problem, names in problems.items()
-        )
-    return planned
-
-
 def _arm_record(item: PlannedArm, ablation: Ablation, runs: dict[str, str]) -> dict[str, Any]:
     x = X_VALUES[ablation.axis.key](item.run) if ablation.axis.numeric else None
     return {
@@ -323,32 +187,28 @@ def make_single(
     """The plan of `lab train`: one run for each point of overrides. Raises ConfigError with the problems of all points."""
     from lab import budget
 
-    configs, problems = [], []
+    configs: list[Config] = []
+    problems: list[str] = []
     for point in points:
-        try:
+        with collected(problems):
             configs.append(compose([Override(text) for text in point], elsewhere=elsewhere))
-        except ConfigError as error:
-            problems += [p for p in error.problems if p not in problems]
     if problems:
         raise ConfigError(problems)
     store, jobs = RunStore(results / "runs"), dict[str, dict[str, Any]]()
-    _locate_parents(configs, store, "command line")
+    locate_parents(configs, store, "command line")
     shared = {text for text in points[0] if all(text in point for point in points)}
     for config, point in zip(configs, points, strict=True):
         name = " ".join(t for t in point if t not in shared and not t.startswith("seed=")) or "run"
-        folder, corpus = prepared(config, cache=cache, progress=progress)
+        folder, corpus = planned_arm.prepared(config, cache=cache, progress=progress)
         arm = Arm(family="", label=name, overrides=list(point))
-        try:
+        with collected(problems):
             run = budget.resolve(config, corpus)
             hash_ = corpus.tokenizer_hash
             run, parent = branch.resolve(run, store, tokenizer_hash=hash_, source="command line")
-        except ConfigError as error:
-            problems += [p for p in error.problems if p not in problems]
-            continue
-        item = PlannedArm(name, arm, config, run, budget.counts(run), 0.0, folder, corpus, parent)
-        tags = [config.size.name, config.data.name]
-        job = job_of(item, seed=config.seed, results=results, group="train", tags=tags)
-        jobs[job["run_id"]] = job
+            item = PlannedArm(name, arm, config, run, budget.counts(run), 0.0, folder, corpus, parent)
+            tags = [config.size.name, config.data.name]
+            job = job_of(item, seed=config.seed, results=results, group="train", tags=tags)
+            jobs[job["run_id"]] = job
     if problems:
         raise ConfigError(problems)
     sizes = "/".join(dict.fromkeys(f"{c.size.name}-{c.data.name}-{device_kind(c)}" for c in configs))
@@ -372,25 +232,20 @@ def make_noise(
     arms = {name: Arm("", name, of) for name, of in (("baseline", []), ("twin", [noise.TWIN]))}
     configs = {}
     for name, arm in arms.items():
-        try:
+        with collected(problems):
             configs[name] = compose([Override(text) for text in [*overrides, *arm.overrides]])
-        except ConfigError as error:
-            problems += [p for p in error.problems if p not in problems]
     if problems:
         raise ConfigError(problems)
-    planned = _resolve(
+    planned = planned_arm.resolve_all(
         arms, configs, baseline="baseline", how=Match("none", "none", 0.0), cache=cache, store=RunStore(results / "runs"),
         source="command line", progress=progress,
     )  # fmt: skip
     first, seeds = planned[0].config, range(noise.SEEDS)
-    jobs: dict[str, dict[str, Any]] = {}
-    entries = []
-    for item in planned:
-        tags = [first.size.name, first.data.name]
-        of_arm = [job_of(item, seed=seed, results=results, group="noise", tags=tags) for seed in seeds]
-        jobs |= {job["run_id"]: job for job in of_arm}
-        runs = {str(seed): job["run_id"] for seed, job in zip(seeds, of_arm, strict=True)}
-        entries.append({"name": item.name, "overrides": item.arm.overrides, "runs": runs})
+    tags = [first.size.name, first.data.name]
+    jobs, runs = jobs_of(planned, seeds=seeds, results=results, group="noise", tags=tags)
+    entries = [
+        {"name": item.name, "overrides": item.arm.overrides, "runs": runs[item.name]} for item in planned
+    ]
     setting = _setting(planned[0], overrides, None)
     record = {
         "ablation": "noise", "setting": setting, "device_kind": device_kind(first), "seeds": list(seeds), "arms": entries,

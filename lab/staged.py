@@ -18,7 +18,8 @@ from typing import Any
 from lab import search as rates
 from lab.ablation import Search
 from lab.config import ConfigError
-from lab.plan import Plan, PlannedArm, job_of
+from lab.plan import Plan
+from lab.planned_arm import PlannedArm, job_of
 from lab.runs import RESULT_STATES, RunStore
 
 Jobs = dict[str, dict[str, Any]]

@@ -14,7 +14,7 @@ import lab
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
     "config", "shape", "rules", "compose", "data", "model", "budget", "provenance", "spikes", "curves", "runs", "branch", "train", "trained", "texts", "export",
-    "ablation", "matching", "outcomes", "exact", "plan", "parcel", "sweep", "staged", "space", "tune", "trials", "progress", "worker", "listing", "skills", "completion",
+    "ablation", "matching", "outcomes", "exact", "planned_arm", "plan", "parcel", "sweep", "staged", "space", "tune", "trials", "progress", "worker", "listing", "skills", "completion",
     "arguments", "places", "commands", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "commands", "cli")

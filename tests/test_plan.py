@@ -6,6 +6,7 @@ import pytest
 
 from lab import ablation as questions
 from lab import plan as planning
+from lab import planned_arm
 from lab.ablation import ABLATIONS, names
 from lab.budget import Corpus
 from lab.compose import Override, compose
@@ -23,7 +24,7 @@ def plan(tmp_path, monkeypatch):
             str(config.data.path), bytes_per_token=4.0, train_tokens=10**9, tokenizer_hash="t"
         )
 
-    monkeypatch.setattr(planning, "prepared", prepared)
+    monkeypatch.setattr(planned_arm, "prepared", prepared)
     monkeypatch.setattr(planning, "_reference_lines", lambda baseline: [])
     return lambda name, *overrides, **options: planning.make(
         name, overrides, results=tmp_path, cache=tmp_path, **options
@@ -166,7 +167,7 @@ def test_text_is_held_by_a_budget_that_counts_it(plan, monkeypatch):
     def prepared(config, **_):
         return plan, Corpus("f", bytes_per_token=next(coarse), train_tokens=10**9, tokenizer_hash="t")
 
-    monkeypatch.setattr(planning, "prepared", prepared)
+    monkeypatch.setattr(planned_arm, "prepared", prepared)
     with pytest.raises(
         ConfigError, match=r"bytes differ from the baseline's by \+100.0% \(limit 0.1%\). Choose budget=bytes"
     ):

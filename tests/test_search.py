@@ -6,7 +6,7 @@ import math
 import pytest
 
 from lab import ablation as questions
-from lab import claims, lr_range, search, staged
+from lab import claims, lr_range, planned_arm, search, staged
 from lab import plan as planning
 from lab.budget import Corpus
 from lab.config import ConfigError, run_config
@@ -24,7 +24,7 @@ PROVENANCE = {"torch": "2.13.0", "device_kind": "cpu", "device": "a CPU", "sourc
 def lab(tmp_path, monkeypatch):
     """`lab(name, *overrides, **options)`: a plan without prepared data, and the store that its runs go to."""
     monkeypatch.setattr(
-        planning, "prepared", lambda config, **_: (tmp_path, Corpus("d", 4.0, 10**9, tokenizer_hash="t"))
+        planned_arm, "prepared", lambda config, **_: (tmp_path, Corpus("d", 4.0, 10**9, tokenizer_hash="t"))
     )
     monkeypatch.setattr(planning, "_reference_lines", lambda baseline: [])
     store = RunStore(tmp_path / "runs")

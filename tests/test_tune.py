@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from lab import cli, places, space, tune
-from lab import plan as planning
+from lab import cli, places, planned_arm, space, tune
 from lab.budget import Corpus
 from lab.config import ConfigError
 from lab.runs import RunStore
@@ -221,7 +220,7 @@ def test_a_real_study_continues_promoted_runs(tmp_path, monkeypatch, capsys):
 def test_runs_of_other_lengths_are_judged_after_as_large_a_share(tmp_path, monkeypatch):
     """At equal FLOPs a model of 8 layers trains for fewer steps than one of 2; its rung is the evaluation of the same number."""
     corpus = Corpus("d", 4.0, 10**9, tokenizer_hash="t")
-    monkeypatch.setattr(planning, "prepared", lambda config, **_: (tmp_path, corpus))
+    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
     carried = []
     depth = Range("size.num_layers", "int", 2, 8)
     trials = Trials(

@@ -19,7 +19,7 @@ def axes(options: argparse.Namespace, overrides: list[str]) -> int:
 def baselines(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.compose import Override, compose
     from lab.data import ngram
-    from lab.plan import prepared
+    from lab.planned_arm import prepared
     from lab.progress import preparing
 
     config = compose([Override(text) for text in overrides])

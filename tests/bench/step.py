@@ -19,7 +19,7 @@ from lab.compose import Override, compose
 from lab.data.shards import Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
-from lab.plan import prepared
+from lab.planned_arm import prepared
 from lab.train.optimizer import OPTIMIZERS
 from lab.train.schedule import factor
 from lab.train.stability import Monitor

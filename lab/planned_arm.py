@@ -1,0 +1,145 @@
+"""An arm as it will be trained: its data prepared, its rules resolved, matched to the baseline, and its runs named."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import branch
+from lab.ablation import OF_TEXT, Arm, Match
+from lab.compose import has_gpu
+from lab.config import Config, ConfigError, RunConfig, collected
+from lab.runs import RunStore, run_id
+
+
+@dataclass(frozen=True)
+class PlannedArm:
+    """An arm with its rules resolved; `mismatch` is relative to what the baseline has of the held count."""
+
+    name: str
+    arm: Arm
+    config: Config
+    run: RunConfig
+    counts: Any
+    mismatch: float
+    shards: Path
+    corpus: Any
+    parent: dict[str, Any] | None
+
+    @property
+    def tokens(self) -> int:
+        return self.run.steps * self.run.rows * self.run.shape.context_length
+
+
+def device_kind(config: Config) -> str:
+    """cpu or cuda."""
+    return ("cuda" if has_gpu() else "cpu") if config.engine.device == "auto" else config.engine.device
+
+
+def job_of(item: PlannedArm, *, seed: int, results: Path, group: str, tags: list[str]) -> dict[str, Any]:
+    """All that a worker needs to train one run, as plain values (see lab/train/worker.py)."""
+    run, device = dataclasses.replace(item.run, seed=seed), device_kind(item.config)
+    return {
+        "config": dataclasses.asdict(run), "run_id": run_id(run), "store": str(results / "runs"),
+        "shards": str(item.shards), "device": device, "threads": 1 if device == "cpu" else 4,
+        "checkpoint_seconds": item.config.engine.checkpoint_seconds, "keep_every": item.config.engine.keep_every,
+        "manifest": {
+            "group": group, "job_type": item.name, "tags": tags, "counts": dataclasses.asdict(item.counts),
+            "tokenizer_hash": item.corpus.tokenizer_hash, **({"parent": item.parent} if item.parent else {}),
+        },
+    }  # fmt: skip
+
+
+def jobs_of(
+    planned: Iterable[PlannedArm], *, seeds: Sequence[int], results: Path, group: str, tags: list[str]
+) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, str]]]:
+    """The jobs of all arms and seeds by run id, and {arm: {seed: run id}}; arms that share a run share its job."""
+    jobs: dict[str, dict[str, Any]] = {}
+    runs: dict[str, dict[str, str]] = {}
+    for item in planned:
+        of_arm = [job_of(item, seed=seed, results=results, group=group, tags=tags) for seed in seeds]
+        for job in of_arm:
+            jobs.setdefault(job["run_id"], job)
+        runs[item.name] = {str(seed): job["run_id"] for seed, job in zip(seeds, of_arm, strict=True)}
+    return jobs, runs
+
+
+def prepared(
+    config: Config, *, cache: Path, progress: Callable[[str, float], None] | None
+) -> tuple[Path, Any]:
+    """The folder of the configuration's shards and what a budget needs to know of them."""
+    from lab.budget import Corpus
+    from lab.data.prepare import prepare
+    from lab.data.shards import Shards
+
+    folder = prepare(config.data, config.vocab, cache=cache, progress=progress)
+    shards = Shards.open(folder)
+    found, notes = shards.near_duplicates, []
+    if found["validation_documents"]:
+        dropped = found["training_documents_dropped"]
+        done = f"the {dropped} training documents like them were left out" if dropped else "they were kept"
+        notes = [
+            f"{found['validation_documents']} validation documents stand nearly in the training text; {done}."
+        ]
+    return folder, Corpus(
+        shards.fingerprint, shards.bytes_per_token, shards.train_tokens, shards.tokenizer_hash, tuple(notes)
+    )
+
+
+def locate_parents(configs: Iterable[Config], store: RunStore, source: str) -> None:
+    """Refuse parents that aren't there before data is prepared. Raises ConfigError."""
+    problems: list[str] = []
+    for init_from in sorted({config.init_from for config in configs if config.init_from}):
+        with collected(problems):
+            branch.locate(init_from, store, source=source)
+    if problems:
+        raise ConfigError(problems)
+
+
+def resolve_all(
+    arms: dict[str, Arm], configs: dict[str, Config], *, baseline: str, how: Match, cache: Path, store: RunStore,
+    source: str, progress: Callable[[str, float], None] | None,
+) -> list[PlannedArm]:  # fmt: skip
+    """Every arm resolved and matched to the baseline. Raises ConfigError with the problems of all arms."""
+    from lab import budget, matching
+
+    corpora: dict[str, tuple[Path, Any]] = {}
+    once: dict[Any, tuple[Path, Any]] = {}
+    for name, config in configs.items():
+        key = (config.data, config.vocab)
+        if key not in once:
+            once[key] = prepared(config, cache=cache, progress=progress)
+        corpora[name] = once[key]
+    first = budget.resolve(configs[baseline], corpora[baseline][1])
+    target = 0.0 if how.hold == "none" else matching.held(first, corpora[baseline][1], how.hold)
+    planned = []
+    problems: dict[str, list[str]] = {}
+    for name, arm in arms.items():
+        config, (folder, corpus) = configs[name], corpora[name]
+        try:
+            run = budget.resolve(config, corpus)
+            if how.hold != "none" and name != baseline:
+                matched = matching.match(config, run, hold=how.hold, target=target, solve=how.solve)
+                run = budget.resolve(config, corpus, shape_=matched)
+            run, parent = branch.resolve(run, store, tokenizer_hash=corpus.tokenizer_hash, source=source)
+        except ConfigError as error:
+            for problem in error.problems:
+                problems.setdefault(problem, []).append(name)
+            continue
+        counted = budget.counts(run)
+        mismatch = matching.held(run, corpus, how.hold) / target - 1 if target else 0.0
+        if abs(mismatch) > how.tolerance:
+            way = f"Choose budget={how.hold}" if how.hold in OF_TEXT else "Choose another match.solve"
+            problem = (
+                f"{how.hold} differ from the baseline's by {mismatch:+.1%} (limit {100 * how.tolerance:g}%). "
+                f"{way}, raise match.tolerance, or run with --match none."
+            )
+            problems.setdefault(problem, []).append(name)
+        planned.append(PlannedArm(name, arm, config, run, counted, mismatch, folder, corpus, parent))
+    if problems:
+        raise ConfigError(
+            problem if len(names) == len(arms) else f"arm {', '.join(names)}: {problem}"
+            for problem, names in problems.items()
+        )
+    return planned
