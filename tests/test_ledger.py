@@ -121,6 +121,16 @@ def test_the_committed_ledger_is_what_the_files_say(tmp_path):
         assert path.read_text() == (RESULTS / path.name).read_text(), path.name
 
 
+def test_the_results_of_the_readme_are_those_of_the_ledger():
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| .+ \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    told = {name: verdict for claim, verdict in rows for name in re.findall(r"`([a-z0-9-]+)`", claim)}
+    trained = {row["id"]: row["state"] for row in ROWS if row["kind"] == "trained" and row["evidence"]}
+    shared = {name: verdict for name, verdict in told.items() if name in trained}
+    assert len(shared) >= 14
+    for name, verdict in shared.items():
+        assert verdict.startswith(trained[name]), name
+
+
 def test_links_of_the_ledger_lead_somewhere():
     text = (RESULTS / "LEDGER.md").read_text()
     for target in re.findall(r"\]\(([^)#]+)\)", text):
