@@ -13,6 +13,12 @@ PEAKS = ("attention/logit_max", "residual/rms")
 def curves(lines: list[dict[str, Any]], monitor: dict[str, Any]) -> dict[str, Any]:
     """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest RECORD_SPIKES of them.
 
+    train         [[step, tokens, train/loss, grad/norm]], those of spikes among them
+    validation    [[step, tokens, val/loss, val/bpb]]
+    excess        {skill: [[tokens, bits a byte over the floor]]}
+    spikes        [[step, signal, value, score]]
+    peaks         {statistic: its largest value over steps and layers}
+
     monitor: that of the run's configuration. Where it diagnoses every step, `first_movers` has what moved first before each
     of the spikes, and spikes cost points.
     """

@@ -1,7 +1,17 @@
 """From an ablation, or a few overrides, to a plan: what is asked, as the JSON that reports read, and the jobs that answer.
 
-A plan says what each arm became, by how much it misses what is held equal, and which runs, paired by seed, will answer.
-Planning prepares the data and trains nothing.
+Planning prepares the data and trains nothing. The record of an ablation's plan:
+
+    ablation, title, question, source, claims, notes    from its file
+    setting, size, data, device_kind                    the name of its folder, and what that is made of
+    overrides, flags                                    what was asked beside, without paths
+    seeds, looks, seeds_in_file                         those that judge; where it looks; the file's number if another
+    match, x                                            what is held equal; what results are drawn against
+    arms                                                name, family, label, x, shape, counts, mismatch, runs {seed: run id}, ...;
+                                                        of a search also best_lr and runs_same_lr
+    reference_lines, noise, side_by_side                bits a byte of n-grams; results/noise of the setting; pairs to draw
+    search, searching, stopped                          added by lab/staged.py: the search (lab/search.py), its runs while it
+                                                        lasts, and why no more seeds were trained
 """
 
 import dataclasses
