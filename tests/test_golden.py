@@ -40,7 +40,8 @@ ROWS = {f"{axis}-{name}": {axis: name} for axis, name in PAIRS} | {
     "lr": changed("optimizer", lr=2e-2),
     "no_clipping": changed("optimizer", grad_clip=None),
     "tied": changed("embedding", tied=True),
-    "tied_unscaled_head": changed("embedding", tied=True, head_scaled=False),
+    "tied_unscaled_head": changed("embedding", tied=True, head_scaled=False)
+    | changed("init", embedding_std=0.1),
     "scaled_embedding": changed("embedding", scaled=True),
     "normed_embedding": changed("embedding", normed=True),
     "init": changed("init", embedding_std=0.3),

@@ -321,7 +321,10 @@ def test_the_budget_is_kept_and_a_failure_ends_the_run(monkeypatch, capsys, tmp_
     ]
     assert worklist.run(work, tmp_path, budget=5.0) == 0
     assert ran == ["a", "b"]
-    assert "2 left, the next needs about 2.0 core-minutes" in capsys.readouterr().out
+    assert (
+        "2 left, for 0 claims; the next, lab c, needs about 2.0 core-minutes: make claims BUDGET=2\n"
+        in capsys.readouterr().out
+    )
     assert "not run" in (tmp_path / "LEDGER.md").read_text()
     monkeypatch.setattr(
         worklist, "_carried_out", lambda command, *, minutes: (ran.append(command[0]) or 3, 2.0)
