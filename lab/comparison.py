@@ -84,7 +84,7 @@ class Comparison:
 
 
 def compare(a: Arm, b: Arm, metric: Metric) -> Comparison:
-    """By how much `arm` is worse than `against`, seed by seed."""
+    """By how much `a` is worse than `b`, seed by seed."""
     one, other = a.scores, b.scores
     shared = sorted(one.keys() & other.keys())
     sample = tuple(metric.worse_by(one[seed], other[seed]) for seed in shared)
@@ -94,7 +94,7 @@ def compare(a: Arm, b: Arm, metric: Metric) -> Comparison:
 
 
 def interaction(a: Arm, b: Arm, c: Arm, d: Arm, metric: Metric) -> Comparison:
-    """By how much more `arm` is worse than `against` than `c` is than `d`: a difference of differences."""
+    """By how much more `a` is worse than `b` than `c` is than `d`: a difference of differences."""
     label = f"({a.label} against {b.label}) against ({c.label} against {d.label})"
     one, two, three, four = (arm.scores for arm in (a, b, c, d))
     sample = tuple(

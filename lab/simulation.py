@@ -63,9 +63,8 @@ def cases() -> list[Case]:
     for looks in ((3,), (4,), (5,), (6,), (8,), (4, 8)):
         apart = 4 if looks == (3,) else 2
         found.append(Case("SUP", {"superior": pair}, looks, arms(a=0, b=0), either, f"{apart} sd", arms(a=0, b=apart)))  # fmt: skip
-    for looks in ((4, 8),):
-        wide = {"superior": pair | {"margin": 3 * SD}}
-        found.append(Case("SUP, too small", wide, looks, arms(a=0, b=3), (SMALL,), "equal, margin 3 sd", arms(a=0, b=0), SMALL))  # fmt: skip
+    wide = {"superior": pair | {"margin": 3 * SD}}
+    found.append(Case("SUP, too small", wide, (4, 8), arms(a=0, b=3), (SMALL,), "equal, margin 3 sd", arms(a=0, b=0), SMALL))  # fmt: skip
     for looks in ((3,), (4,), (5,), (8,), (4, 8)):
         found.append(Case("EQ", {"equivalent": close}, looks, arms(a=3, b=0), (REPRODUCED,), "equal, margin 3 sd", arms(a=0, b=0)))  # fmt: skip
     for looks in ((3,), (8,)):
