@@ -1,11 +1,11 @@
 """Fair, cheap and never-lost ablations of small language models.
 
-Data flows one way; each stage hands files to the next, so each can be rerun alone. Every module and what it is about:
+Data flows one way; each stage hands files to the next, so each can be rerun alone. Every module and room, and what it is about:
 
 What is asked, as YAML in conf/ and ablations/
     config         the typed, closed schema        compose        conf/ and overrides to one configuration
     rules          what values it may hold         shape          width, depth and heads as the rules ask for them
-    ablation       a file of ablations/            claim_schema   a claim of such a file
+    ablation       a file of ablations/
 
 What is trained
     data           corpus -> tokenizer -> token shards; batch = f(seed, step)
@@ -19,18 +19,12 @@ What is trained
 How many runs are carried out
     sweep          jobs on this machine            staged         search, then seeds, look by look
     search         learning rates of each arm      worklist       what the ledger lacks, cheapest first
-    tune           Optuna                          space, trials  its ranges, and its trials as runs
     parcel         to another machine and back     worker         what trains there
+    tune           Optuna over any keys
     tracker        runs to W&B and others          mirror, board  one run at a dashboard; the dashboards
 
 What it means
-    metric         the number a claim judges       evidence       arms, seed by seed, from a plan and records
-    stats          intervals and p values          comparison     one arm against another
-    lr_range       what a search measured          predicates     the tests of claims
-    judgement      what the looks decide           outcomes       the words for it
-    claims         the verdict on a plan           confounds      what else differs
-    noise          equal runs that differ by seed  simulation     how often verdicts are wrong
-    exact          claims computed or measured     ledger         every claim of the lecture
+    verdict        from runs to claims that hold   exact          claims computed or measured
     report         pages and figures               publish        results/<ablation>/, for a commit
 
 What is done with one run
@@ -38,7 +32,6 @@ What is done with one run
     skills         what it learnt                  export         for transformers of Hugging Face
 
 The command line
-    cli, commands  `lab`                           arguments      what each command takes
-    listing        tables and JSON                 progress       live, or a line a run
-    places         where results and caches lie    completion     of the shell
+    cli            `lab`                           commands       what it does, command by command
+    progress       live, or a line a run
 """

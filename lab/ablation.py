@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab import claim_schema
 from lab.compose import ROOT, Override, compose
 from lab.config import Config, ConfigError, RunConfig, build, closest, collected, neutral
+from lab.verdict import claim_schema
 
 ABLATIONS = ROOT / "ablations"
 OF_TEXT = ("tokens", "bytes")  # that training reads

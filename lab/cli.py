@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from lab import arguments
-from lab.commands import checkpoints, corpora, evidence, runs, sweeps, training, tuning
+from lab.commands import arguments, checkpoints, corpora, evidence, runs, sweeps, training, tuning
 from lab.config import ConfigError, closest
 from lab.runs import STOPPED
 
@@ -67,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def completion(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.completion import SCRIPTS, candidates
+    from lab.commands.completion import SCRIPTS, candidates
 
     if options.shell != "words":
         print(SCRIPTS[options.shell], end="")

@@ -23,13 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import branch, noise, planned_arm
+from lab import branch, planned_arm
 from lab.ablation import X_VALUES, Ablation, Arm, Match, Search, chosen_arms, compose_arms, load
 from lab.compose import SECRET, Override, compose
 from lab.config import Config, ConfigError, collected
-from lab.evidence import PATHS, is_unusual
 from lab.planned_arm import PlannedArm, device_kind, job_of, jobs_of, locate_parents
 from lab.runs import RunStore, dumps, write_atomic
+from lab.verdict import noise
+from lab.verdict.evidence import PATHS, is_unusual
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lab.config import ConfigError
-from lab.evidence import exact_lines, run_ids
 from lab.report import write
 from lab.runs import END_STATES, RESULT_STATES, RunStore, dumps, write_atomic
+from lab.verdict.evidence import exact_lines, run_ids
 
 MAX_LINE_BYTES = 8192
 

@@ -5,7 +5,7 @@ grid grows there by one step for all arms, MOST_EXTENSIONS times at most. Then e
 more, where its losses say that the lowest lies. Stage 2 trains the seeds that judge, at the best rate of each arm and at
 the common one, which the baseline is configured with. A diverged run counts as its loss before training.
 
-A search is part of a plan record, read by lab/lr_range.py (seeds, losses, at_init) and reports:
+A search is part of a plan record, read by lab/verdict/lr_range.py (seeds, losses, at_init) and reports:
 
     key, common, values     what was searched, the baseline's own value, the grid by rising value
     metric, seeds           the loss, and the tuning seeds
@@ -15,7 +15,7 @@ A search is part of a plan record, read by lab/lr_range.py (seeds, losses, at_in
     between                 {arm: {lr, losses, mean}} of the rate off the grid; absent in older plans
     best, interior          {arm: rate}; {arm: whether the best one lies inside the grid}
     sensitivity             {arm: mean over the grid of the loss less the best, over seeds; null where all diverged at every
-                            rate} (lab/lr_range.py)
+                            rate} (lab/verdict/lr_range.py)
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from lab import lr_range
 from lab.config import ConfigError
-from lab.evidence import likeness
-from lab.metric import value_at_init, value_of
+from lab.verdict import lr_range
+from lab.verdict.evidence import likeness
+from lab.verdict.metric import value_at_init, value_of
 
 KEY = "optimizer.lr"
 METRIC = "val/bpb"

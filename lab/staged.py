@@ -157,8 +157,8 @@ def _searched(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path) -
 
 def _looked(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path, *, stop_early: bool) -> Plan:
     """The stages of the seeds that judge; stops after the look that decides every claim."""
-    from lab.claims import decided
-    from lab.evidence import exact_lines
+    from lab.verdict.claims import decided
+    from lab.verdict.evidence import exact_lines
 
     seeds, looks = plan.record["seeds"], plan.record.get("looks") or []
     ends = [look for look in looks if look < len(seeds)] if stop_early else []

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import ledger
 from lab.config import ConfigError
-from lab.evidence import run_ids
-from lab.ledger import ROOT, Row, flops, seconds_per_flop, tested
-from lab.outcomes import DECIDED, INCONCLUSIVE
 from lab.publish import publish
 from lab.report import ledger as page
 from lab.runs import END_STATES, STOPPED, RunStore
+from lab.verdict import ledger
+from lab.verdict.evidence import run_ids
+from lab.verdict.ledger import ROOT, Row, flops, seconds_per_flop, tested
+from lab.verdict.outcomes import DECIDED, INCONCLUSIVE
 
 LEAST_MINUTES = 1.0  # a sweep is not begun for less
 VERIFY_MINUTES, MEASURE_MINUTES = 1.0, 1.0  # before either has run here

@@ -19,7 +19,8 @@ def shards(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """`lab(arguments)` in this process on folders of the module's own; returns the exit code."""
-    from lab import cli, places
+    from lab import cli
+    from lab.commands import places
 
     folder = tmp_path_factory.mktemp("lab")
     patch = pytest.MonkeyPatch()

@@ -5,10 +5,11 @@ import re
 
 import pytest
 
-from lab import ablation, places
+from lab import ablation
 from lab.ablation import names
+from lab.commands import places
 from lab.config import ConfigError
-from lab.predicates import PREDICATES
+from lab.verdict.predicates import PREDICATES
 
 STEPS = [
     "size=nano", "size.context_length=128", "batch.tokens_per_step=256", "evaluation.documents=2", "evaluation.rows=2",

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab import claim_schema, claims
-from lab.comparison import some
-from lab.metric import value_at_init
+from lab.verdict import claim_schema, claims
+from lab.verdict.comparison import some
+from lab.verdict.metric import value_at_init
 from tests.synthetic_sweep import BASIN, claim, record, sweep
 
 NOISE = (-0.001, 0.0, 0.001)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import ablation, compose, places, worker
-from lab import arguments as described
+from lab import ablation, compose, worker
+from lab.commands import arguments as described
+from lab.commands import places
 
 QUICK = [
     "size=nano", "budget.amount=2048", "data.stories=120", "data.validation_stories=12", "evaluation.documents=4",

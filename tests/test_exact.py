@@ -97,7 +97,8 @@ def test_an_unknown_claim_is_named(capsys):
 
 
 def test_the_command_fails_when_a_check_does(monkeypatch, tmp_path, capsys):
-    from lab import cli, places
+    from lab import cli
+    from lab.commands import places
 
     monkeypatch.setattr(places, "RESULTS", tmp_path)
     monkeypatch.setattr(verify, "claims", lambda: {"a": lambda: [equal("one is two", 2, 1)]})

@@ -12,7 +12,8 @@ import torch
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lab import places, trained
+from lab import trained
+from lab.commands import places
 from lab.train.sample import continued
 from tests.tiny_run import tiny_run
 

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib
 import re
 import subprocess
 import sys
@@ -9,19 +10,21 @@ from pathlib import Path
 
 import pytest
 
-import lab
-
 LAB = Path(__file__).parents[1] / "lab"
 TRAINING = (
     "config", "shape", "rules", "compose", "data", "model", "budget", "provenance", "spikes", "curves", "runs", "branch", "train", "trained", "texts", "export",
-    "ablation", "matching", "outcomes", "exact", "planned_arm", "plan", "parcel", "sweep", "staged", "space", "tune", "trials", "progress", "worker", "listing", "skills", "completion",
-    "arguments", "places", "commands", "cli",
+    "verdict", "ablation", "matching", "exact", "planned_arm", "plan", "parcel", "sweep", "search", "staged", "tune", "progress", "worker", "skills", "commands", "cli",
 )  # fmt: skip
 MIRRORING = ("config", "runs", "board", "mirror", "tracker", "commands", "cli")
 READING = (
-    "outcomes", "spikes", "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "search", "confounds", "claims", "simulation", "ledger",
-    "report", "publish", "worklist", "commands", "cli",
+    "config", "spikes", "curves", "runs", "verdict", "search", "report", "publish", "worklist", "commands", "cli",
 )  # fmt: skip
+WITHIN = {
+    "verdict": (
+        "outcomes", "stats", "metric", "lr_range", "evidence", "comparison", "predicates", "claim_schema", "noise", "judgement", "confounds", "claims", "simulation", "ledger",
+    ),
+    "tune": ("space", "study", "trials"),
+}  # fmt: skip
 HEAVY = {
     "torch",
     "hydra",
@@ -39,17 +42,15 @@ HEAVY = {
 }
 
 
-def imported(path: Path) -> set[str]:
-    """Rooms of `lab` that a file imports anywhere in it."""
-    rooms = set()
+def imported(path: Path) -> set[tuple[str, ...]]:
+    """What a file imports from below `lab` anywhere in it: (room,) or (room, module)."""
+    modules = []
     for node in ast.walk(ast.parse(path.read_text())):
-        modules = []
         if isinstance(node, ast.ImportFrom) and node.module:
-            modules = [f"lab.{a.name}" for a in node.names] if node.module == "lab" else [node.module]
+            modules += [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
-            modules = [a.name for a in node.names]
-        rooms |= {m.split(".")[1] for m in modules if m.startswith("lab.")}
-    return rooms
+            modules += [alias.name for alias in node.names]
+    return {tuple(m.split(".")[1:3]) for m in modules if m.startswith("lab.")}
 
 
 @functools.cache
@@ -57,22 +58,49 @@ def rooms() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in LAB.rglob("*.py"):
         room = path.relative_to(LAB).parts[0].removesuffix(".py")
-        found.setdefault(room, set()).update(imported(path) - {room})
+        found.setdefault(room, set()).update({entered[0] for entered in imported(path)} - {room})
     return found
+
+
+def modules(room: str) -> dict[str, set[str]]:
+    """What each module of a room imports of the others."""
+    return {
+        path.stem: {entered[1] for entered in imported(path) if entered[0] == room and len(entered) > 1}
+        for path in (LAB / room).glob("*.py")
+        if path.stem != "__init__"
+    }
+
+
+def check_one_way(imports: dict[str, set[str]], order: tuple[str, ...]) -> None:
+    for name, entered in imports.items():
+        if name in order:
+            later = {r for r in entered if r in order and order.index(r) > order.index(name)}
+            assert not later, f"{name} imports {later}"
 
 
 @pytest.mark.parametrize("order", [TRAINING, MIRRORING, READING], ids=["training", "mirroring", "reading"])
 def test_imports_go_one_way(order):
-    for room, entered in rooms().items():
-        if room in order:
-            later = {r for r in entered if r in order and order.index(r) > order.index(room)}
-            assert not later, f"lab/{room} imports {later}"
+    check_one_way(rooms(), order)
+
+
+@pytest.mark.parametrize("room", WITHIN)
+def test_imports_inside_a_room_go_one_way(room):
+    check_one_way(modules(room), WITHIN[room])
+    assert modules(room).keys() == set(WITHIN[room])
 
 
 def test_every_room_has_its_place():
     inside = rooms().keys() - {"__init__", "__main__"}
     assert inside == {*TRAINING, *MIRRORING, *READING}
-    assert inside <= set(re.findall(r"\w+", lab.__doc__))
+
+
+@pytest.mark.parametrize("room", ["lab", "lab.commands", *(f"lab.{room}" for room in WITHIN)])
+def test_maps_name_every_module(room):
+    package = importlib.import_module(room)
+    inside = {
+        path.stem for path in Path(package.__file__).parent.glob("[a-z]*") if path.suffix in ("", ".py")
+    }
+    assert inside <= set(re.findall(r"\w+", package.__doc__))
 
 
 def test_what_reads_results_knows_runs_only():
@@ -86,7 +114,7 @@ def test_what_reads_results_knows_runs_only():
         ("lab.train.worker", {"torch"}),
         ("lab.worker", {"torch"}),
         ("lab.report", set()),
-        ("lab.claims", set()),
+        ("lab.verdict.claims", set()),
         ("lab.cli", set()),
         ("lab.config", set()),
     ],

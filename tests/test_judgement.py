@@ -3,7 +3,7 @@
 import pytest
 import scipy.stats
 
-from lab import claim_schema, claims
+from lab.verdict import claim_schema, claims
 from tests.synthetic_sweep import claim, sweep
 from tests.test_claims import BETTER
 

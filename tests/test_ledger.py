@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import ledger, outcomes, worklist
+from lab import worklist
 from lab.report import ledger as page
 from lab.runs import dumps
+from lab.verdict import ledger, outcomes
 from tests.synthetic_sweep import sweep
 
 ROOT = Path(__file__).parents[1]

@@ -7,8 +7,10 @@ import statistics
 import pytest
 import yaml
 
-from lab import compose, noise, places
+from lab import compose
 from lab import plan as planning
+from lab.commands import places
+from lab.verdict import noise
 
 TINY = {
     "size/nano.yaml": {

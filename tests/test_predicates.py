@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab import claim_schema, claims, lr_range, metric
+from lab.verdict import claim_schema, claims, lr_range, metric
 from tests.synthetic_sweep import claim, record, sweep
 from tests.test_claims import around, judged
 

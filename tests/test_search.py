@@ -6,13 +6,14 @@ import math
 import pytest
 
 from lab import ablation as questions
-from lab import claims, lr_range, planned_arm, search, staged
 from lab import plan as planning
+from lab import planned_arm, search, staged
 from lab.budget import Corpus
 from lab.config import ConfigError, run_config
-from lab.evidence import run_ids
 from lab.report import write
 from lab.runs import RunStore, dumps
+from lab.verdict import claims, lr_range
+from lab.verdict.evidence import run_ids
 from tests.synthetic_sweep import claim
 
 INIT = 7.0  # nats a token before training

@@ -3,9 +3,9 @@
 import pytest
 
 from lab import report
-from lab.claims import verdict
 from lab.report.figures import draw
 from lab.report.page import page
+from lab.verdict.claims import verdict
 from tests.synthetic_sweep import sweep
 from tests.test_report import HOSTILE, Tree, markdown_tags
 

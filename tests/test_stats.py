@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from lab import stats
+from lab.verdict import stats
 
 A = [1.52, 1.49, 1.55, 1.50, 1.53]
 B = [1.50, 1.48, 1.51, 1.49, 1.52]

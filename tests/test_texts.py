@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 
-from lab import cli, places
+from lab import cli
+from lab.commands import places
 from lab.data.shards import Shards
 from lab.runs import RunStore
 from lab.train.sample import continued

@@ -5,12 +5,15 @@ import math
 
 import pytest
 
-from lab import cli, places, planned_arm, space, tune
+from lab import cli, planned_arm
 from lab.budget import Corpus
+from lab.commands import places
 from lab.config import ConfigError
 from lab.runs import RunStore
-from lab.space import Range, parsed
-from lab.trials import Trials
+from lab.tune import space
+from lab.tune import study as tune
+from lab.tune.space import Range, parsed
+from lab.tune.trials import Trials
 
 LR = Range("optimizer.lr", "log", 1e-4, 1e-1)
 DEPTH = Range("size.num_layers", "int", 1, 4)

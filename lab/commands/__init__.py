@@ -7,7 +7,12 @@ evidence      claims, verify-exact, measure, noise
 checkpoints   sample, export
 corpora       axes, baselines, skills
 tuning        tune
-jobs          no command: how the jobs of any plan are carried out and told of
+
+arguments     what each command takes
+jobs          how the jobs of any plan are carried out and told of
+listing       tables and JSON
+places        where results and caches lie
+completion    of the shell
 
 Heavy imports stay inside the functions, so that --help is instant and bad input is refused at once.
 """

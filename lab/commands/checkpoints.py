@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from lab import listing, places
+from lab.commands import listing, places
 
 
 def sample(options: argparse.Namespace, overrides: list[str]) -> int:

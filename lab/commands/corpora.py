@@ -2,7 +2,7 @@
 
 import argparse
 
-from lab import listing, places
+from lab.commands import listing, places
 
 
 def axes(options: argparse.Namespace, overrides: list[str]) -> int:

@@ -4,13 +4,14 @@ import argparse
 import sys
 from typing import Any
 
-from lab import listing, places
+from lab.commands import listing, places
 from lab.commands.jobs import execute, outcomes, reopen, tell_failures
 from lab.config import ConfigError
 
 
 def claims(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab import ledger, worklist
+    from lab import worklist
+    from lab.verdict import ledger
 
     rows = ledger.rows(places.RESULTS)
     if options.write:
@@ -67,9 +68,9 @@ def measure(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def noise(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab import noise as measuring
     from lab import plan as planning
     from lab.progress import preparing
+    from lab.verdict import noise as measuring
 
     with preparing() as show:
         plan = planning.make_noise(overrides, results=places.RESULTS, cache=places.CACHE, progress=show)
@@ -101,7 +102,7 @@ def noise(options: argparse.Namespace, overrides: list[str]) -> int:
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     """The cells of a metric's row, spreads in the unit of its differences."""
-    from lab.metric import named
+    from lab.verdict.metric import named
 
     amount = named(row["id"]).amount
     low, high = amount(row["seed_sd_low"]), amount(row["seed_sd_high"])

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lab import listing, places
+from lab.commands import listing, places
 from lab.runs import END_STATES, LIKENESS, NUMERICS, RESULT_STATES
 
 MENTIONED = 3
@@ -113,8 +113,8 @@ def adopt(plan: Any) -> int:
 
 def write_report(plan: dict[str, Any], folder: Path) -> Path:
     """Write the report of a plan from the runs that the store has; returns the page."""
-    from lab.evidence import exact_lines, run_ids
     from lab.report import write
+    from lab.verdict.evidence import exact_lines, run_ids
 
     store = places.store()
     known = set(store.ids())

@@ -3,14 +3,14 @@
 import argparse
 from typing import Any
 
-from lab import arguments, listing, places
+from lab.commands import arguments, listing, places
 from lab.commands.jobs import write_report
 from lab.config import ConfigError, closest
 from lab.runs import read_record
 
 
 def status(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.evidence import runs_of_arms
+    from lab.verdict.evidence import runs_of_arms
 
     planned = {run_id: (plan["ablation"], arm) for plan in _plans() for run_id, arm in runs_of_arms(plan)}
     known = planned | {run_id: ("train", None) for run_id in places.store().ids() if run_id not in planned}
@@ -26,9 +26,9 @@ def status(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def report(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.evidence import exact_lines
     from lab.publish import published
     from lab.report import write
+    from lab.verdict.evidence import exact_lines
 
     here = {plan["setting"]: plan for plan in _plans(options.name)}
     folder = places.RESULTS / "sweeps" / options.name

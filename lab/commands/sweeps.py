@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from lab import listing, places
+from lab.commands import listing, places
 from lab.commands.jobs import adopt, execute, reopen, told, write_report
 from lab.runs import RESULT_STATES, dumps, write_atomic
 

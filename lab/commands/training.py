@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from lab import places
+from lab.commands import places
 from lab.commands.jobs import execute, reopen, told
 from lab.config import ConfigError
 

@@ -2,16 +2,17 @@
 
 import argparse
 
-from lab import listing, places
+from lab.commands import listing, places
 from lab.commands.jobs import execute
 
 
 def tune(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab import space, tune
     from lab.runs import NUMERICS
-    from lab.trials import Trials
+    from lab.tune import space
+    from lab.tune import study as tuning
+    from lab.tune.trials import Trials
 
-    tune.check_name(options.name)
+    tuning.check_name(options.name)
     ranges, rest = space.parsed(overrides)
     trials = Trials(
         rest,
@@ -21,18 +22,18 @@ def tune(options: argparse.Namespace, overrides: list[str]) -> int:
         cache=places.CACHE,
         carry_out=lambda plan: execute(plan, quiet=options.json),
     )
-    rungs = tune.Rungs.of(
+    rungs = tuning.Rungs.of(
         trials.steps, points=trials.points, factor=options.factor if options.factor > 1 else None
     )
     about = {
         "ranges": [found.json() for found in ranges], "overrides": sorted(rest), "sampler": options.sampler,
         "seed": options.seed, "batch": options.batch, "rungs": list(rungs.steps), "factor": rungs.factor, "numerics": NUMERICS,
     }  # fmt: skip
-    with tune.owner(options.name, places.RESULTS / "tune"):
-        study = tune.open_study(
+    with tuning.owner(options.name, places.RESULTS / "tune"):
+        study = tuning.open_study(
             options.name, storage=options.storage, folder=places.RESULTS / "tune", about=about
         )
-        found = tune.search(
+        found = tuning.search(
             study, ranges, trials.score, sampler=options.sampler, seed=options.seed,
             trials=options.trials, batch=options.batch, rungs=rungs,
         )  # fmt: skip
@@ -44,5 +45,5 @@ def tune(options: argparse.Namespace, overrides: list[str]) -> int:
             for row in found.trials
         ]
         listing.show(rows, as_json=False, columns=("id", "state", "value", "rung", "params"))
-        print("\n".join(tune.told(found)))
+        print("\n".join(tuning.told(found)))
     return 0 if found.best else 1

@@ -20,12 +20,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lab import outcomes
 from lab.exact import models
 from lab.exact.initial import outcome
 from lab.exact.norms import operation_shares
 from lab.exact.timing import Ratio, compare
 from lab.model.norm import LayerNorm, RMSNorm
+from lab.verdict import outcomes
 
 SMALL = 0.02
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "scaled_dot_product", "linear", "flash_attention")

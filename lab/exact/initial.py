@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from lab.exact import models
-from lab.outcomes import CONTRADICTED, INCONCLUSIVE, REPRODUCED
+from lab.verdict.outcomes import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 
 INITS, DEPTHS = 10, (6, 8, 10, 12, 14)
 PAPER = ("norm=layernorm", "activation=relu", "position=none")

@@ -9,11 +9,11 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lab import stats
-from lab.evidence import Arm, Evidence, gather, is_searched, relative_differences
-from lab.metric import SIGNALS
 from lab.report import metrics, rates, skills, spikes
 from lab.report.canvas import COLOURS, GREY, settled, styled, subplots, tokens_text
+from lab.verdict import stats
+from lab.verdict.evidence import Arm, Evidence, gather, is_searched, relative_differences
+from lab.verdict.metric import SIGNALS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""The ledger as a page: LEDGER.md and ledger.html from the rows of lab/ledger.py.
+"""The ledger as a page: LEDGER.md and ledger.html from the rows of lab/verdict/ledger.py.
 
 Everything is plain text until a form escapes it; links go to files of the repository, by relative paths.
 """
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from lab.outcomes import STATES
 from lab.report import html
 from lab.report.markdown import escape
 from lab.runs import write_atomic
+from lab.verdict.outcomes import STATES
 
 READING = (
     "The state speaks of what the lecture notes say, at the size and on the data named beside it. It is the outcome of a rule "

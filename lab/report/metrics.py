@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lab import stats
-from lab.evidence import METRIC, Evidence
-from lab.metric import SEARCHED
 from lab.report.canvas import GREY, subplots
+from lab.verdict import stats
+from lab.verdict.evidence import METRIC, Evidence
+from lab.verdict.metric import SEARCHED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab import noise, stats
-from lab.claims import OPEN
-from lab.evidence import METRIC, Arm, Evidence, conditions, gather, is_searched
-from lab.metric import named
 from lab.report import metrics, spikes
 from lab.spikes import LOOK_BACK
-from lab.stats import ALPHA, Estimate, in_percent
+from lab.verdict import noise, stats
+from lab.verdict.claims import OPEN
+from lab.verdict.evidence import METRIC, Arm, Evidence, conditions, gather, is_searched
+from lab.verdict.metric import named
+from lab.verdict.stats import ALPHA, Estimate, in_percent
 
 CAPTIONS = {
     "final": (

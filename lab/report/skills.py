@@ -9,13 +9,13 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lab import stats
 from lab.report.canvas import COLOURS, GREY, subplots, tokens_text
+from lab.verdict import stats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lab.evidence import Evidence
+    from lab.verdict.evidence import Evidence
 
 Look = dict[str, Any]
 FEWEST_WORDS = 20  # fewer say nothing

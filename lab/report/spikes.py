@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from lab.evidence import Arm, Evidence
 from lab.report.canvas import COLOURS, subplots, tokens_text
+from lab.verdict.evidence import Arm, Evidence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

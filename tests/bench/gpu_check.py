@@ -42,6 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STORIES = 6000
 FP32, BF16 = Precision("float32", compile=False), Precision("bfloat16", compile=False)
 LIKE_THE_CPU = 1e-4  # relative difference of a loss, CPU against GPU in fp32
+PATIENCE_SECONDS = 120  # for a worker that shares its machine
 
 
 def stepper(run: RunConfig, shards: Shards, device: str) -> Trainer:
@@ -170,7 +171,7 @@ def resume(
         content = {"numerics": NUMERICS, "workers": 1, "jobs": [job | {"store": "runs"}]}
         write_atomic(killed.root.parent / "jobs.json", dumps(content))
         process = _worker(killed.root.parent)
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not (saved := killed.checkpoints(job["run_id"])) and time.monotonic() < deadline:
             time.sleep(0.02)
         _kill(process)
@@ -178,7 +179,7 @@ def resume(
             time.sleep(0.02)  # the system takes the run's process down a moment later
         process = _worker(killed.root.parent)
         try:
-            process.wait(timeout=40)
+            process.wait(timeout=PATIENCE_SECONDS)
         finally:
             _kill(process)
         theirs, ours = (

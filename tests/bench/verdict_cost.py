@@ -14,13 +14,14 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from lab import listing, places, plan, staged
+from lab import plan, staged
 from lab import search as rates
-from lab.claims import verdict
-from lab.evidence import run_ids
+from lab.commands import listing, places
 from lab.progress import preparing, shown
 from lab.runs import RESULT_STATES, RunStore, dumps, write_atomic
 from lab.sweep import execute
+from lab.verdict.claims import verdict
+from lab.verdict.evidence import run_ids
 
 LOOKS = [4, 8]
 

@@ -1,7 +1,7 @@
 """What do the looks at the evidence decide on each claim, and at which level?
 
 The 5 % are those of a whole family of claims and of all looks together. Within a look Holm's levels, separately for what
-is wrongly called reproduced, contradicted or too small; over looks lab.stats.look_levels. A claim keeps the outcome of
+is wrongly called reproduced, contradicted or too small; over looks lab.verdict.stats.look_levels. A claim keeps the outcome of
 the first look that decided it. A claim without `family` belongs with all others of its file.
 """
 
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from lab import noise, stats
-from lab.claim_schema import arms_of, families_of, parts
-from lab.comparison import Statement, every, some
-from lab.evidence import Arm, Evidence
-from lab.metric import SEARCHED
-from lab.outcomes import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
-from lab.predicates import PREDICATES, SEEDLESS, NotRun
-from lab.stats import ALPHA
+from lab.verdict import noise, stats
+from lab.verdict.claim_schema import arms_of, families_of, parts
+from lab.verdict.comparison import Statement, every, some
+from lab.verdict.evidence import Arm, Evidence
+from lab.verdict.metric import SEARCHED
+from lab.verdict.outcomes import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
+from lab.verdict.predicates import PREDICATES, SEEDLESS, NotRun
+from lab.verdict.stats import ALPHA
 
 Levels = tuple[float, float, float]
 

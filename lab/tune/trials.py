@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.metric import value_at_init, value_of
 from lab.plan import Plan, make_single
 from lab.runs import RunStore
-from lab.space import Range
-from lab.tune import Point
+from lab.tune.space import Range
+from lab.tune.study import Point
+from lab.verdict.metric import value_at_init, value_of
 
 METRIC = "val/bpb"
 

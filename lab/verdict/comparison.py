@@ -1,7 +1,7 @@
 """By how much is one arm worse than another, seed by seed, and what does a test make of it?
 
 A comparison is one number a seed, positive where the first arm is worse, whichever way the metric goes. Statements are
-what predicates make of comparisons (lab/predicates.py).
+what predicates make of comparisons (lab/verdict/predicates.py).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lab import stats
-from lab.evidence import Arm
-from lab.metric import Metric
-from lab.stats import Estimate
+from lab.verdict import stats
+from lab.verdict.evidence import Arm
+from lab.verdict.metric import Metric
+from lab.verdict.stats import Estimate
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.runs import RunStore
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(os.environ.get("LAB_RESULTS", ROOT / "results"))
 CACHE = Path(os.environ.get("LAB_CACHE", ROOT / ".cache"))
 

@@ -19,10 +19,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lab.evidence import conditions
-from lab.outcomes import BEYOND, CONTRADICTED, DECIDED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
+from lab.verdict.evidence import conditions
+from lab.verdict.outcomes import BEYOND, CONTRADICTED, DECIDED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("exact", "init", "cost", "trained")
 Row = dict[str, Any]
 
@@ -71,7 +71,7 @@ def state(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
 
     Computed and measured parts must all hold, and a trained claim is not decided by its computed part alone. Sweeps of other
     sizes and data decide where those that are decided agree; where they disagree the claim is open. Sweeps with conditions of
-    their own (lab/evidence.py) count where there are no others: or else one more override would be one more chance.
+    their own (lab/verdict/evidence.py) count where there are no others: or else one more override would be one more chance.
     """
     trained = [item for item in evidence if item["kind"] == "trained" and item["outcome"] != NOT_RUN]
     unconditional = [item for item in trained if not item["conditions"]]

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-ABLATIONS = Path(__file__).resolve().parents[1] / "ablations"
+ABLATIONS = Path(__file__).resolve().parents[2] / "ablations"
 
 
 def ablations() -> list[str]:
@@ -131,7 +131,7 @@ def skills(parser: argparse.ArgumentParser) -> None:
 
 
 def tune(parser: argparse.ArgumentParser) -> None:
-    from lab import space
+    from lab.tune import space
 
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = f"{parser.description}\n\n{space.__doc__}"

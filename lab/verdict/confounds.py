@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab import lr_range, noise
-from lab.claim_schema import parts
-from lab.comparison import seeds as seed_list
-from lab.evidence import Evidence, is_searched
-from lab.metric import named
-from lab.stats import FLIPPED_INTERVAL_FROM, FLIPS_FROM, FLIPS_TO, in_percent, t_quantile
+from lab.verdict import lr_range, noise
+from lab.verdict.claim_schema import parts
+from lab.verdict.comparison import seeds as seed_list
+from lab.verdict.evidence import Evidence, is_searched
+from lab.verdict.metric import named
+from lab.verdict.stats import FLIPPED_INTERVAL_FROM, FLIPS_FROM, FLIPS_TO, in_percent, t_quantile
 
 
 def confounds(plan: dict[str, Any], evidence: Evidence) -> list[str]:

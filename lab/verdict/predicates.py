@@ -7,7 +7,7 @@ number of parts (Bonferroni). So holding and failing are each wrong in at most 5
 the best arm" means within 1 % of every other arm, with no best arm picked from the seeds that then judge it. "Better" is
 tested against no difference; its margin is asked of the mean alone, and the 5 % do not cover it.
 
-Differences are paired by seed and have the unit of the claim's metric (lab/metric.py): fractions of the rival's value for
+Differences are paired by seed and have the unit of the claim's metric (lab/verdict/metric.py): fractions of the rival's value for
 bits per byte, so that a margin of 0.01 is 1 %. `PREDICATES` at the end is the closed set.
 """
 
@@ -18,10 +18,10 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from lab import lr_range as rates
-from lab import stats
-from lab.comparison import Comparison, Statement, compare, every, interaction, some
-from lab.evidence import Arm, Evidence, pooled
+from lab.verdict import lr_range as rates
+from lab.verdict import stats
+from lab.verdict.comparison import Comparison, Statement, compare, every, interaction, some
+from lab.verdict.evidence import Arm, Evidence, pooled
 
 DIRECTIONS = ("rises", "falls")
 TRENDS = ("page", "kendall")
@@ -181,7 +181,7 @@ def lr_range(
 ) -> list[Statement]:
     """LRRANGE: in every tuning seed `wider` stands learning rates at least `half_decades` further than `narrower`.
 
-    measure: max_stable, the highest stable rate, or width of the stable range (lab/lr_range.py). Exact by regrouping the
+    measure: max_stable, the highest stable rate, or width of the stable range (lab/verdict/lr_range.py). Exact by regrouping the
     seeds of both arms: 3 seeds an arm reach p = 1/20, 4 reach 1/70. No difference is called small where the grid ends first.
     """
     search = evidence.search

@@ -1,6 +1,6 @@
 """How often is each predicate wrong when its claim is just false, and how often right when it is true?
 
-    python -m lab.simulation [--experiments N]       prints the table of the README's method section
+    python -m lab.verdict.simulation [--experiments N]       prints the table of the README's method section
 
 Experiments are made up at the boundary of each claim, where a false verdict is likeliest, and judged by the very code that
 judges runs. Losses lie near 1; seeds share 2 % between arms, which pairing removes, and each run has 0.5 % of its own, so a
@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.evidence import Arm, Evidence
-from lab.judgement import judge
-from lab.metric import named
-from lab.outcomes import CONTRADICTED, REPRODUCED, SMALL
+from lab.verdict.evidence import Arm, Evidence
+from lab.verdict.judgement import judge
+from lab.verdict.metric import named
+from lab.verdict.outcomes import CONTRADICTED, REPRODUCED, SMALL
 
 SHARED, OWN = 0.02, 0.005
 SD = 2**0.5 * OWN  # of a paired difference

@@ -1,9 +1,9 @@
 """Is a claim of an ablation file well formed, and which arms does it speak of?
 
     id, statement, source, prediction      words
-    metric                                 a name of lab/metric.py
+    metric                                 a name of lab/verdict/metric.py
     needs                                  arms that must be there besides those of the predicate
-    predicate                              {name: {...}} of lab/predicates.py, or {all: [{name: {...}}, ...]}
+    predicate                              {name: {...}} of lab/verdict/predicates.py, or {all: [{name: {...}}, ...]}
     family                                 optional: claims of one family share the 5 % (Holm); else all of the file do
 
 A margin is a number, a fraction where the metric is relative, or {seed_sds: 2}: that many standard deviations of the
@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from lab.config import closest
-from lab.lr_range import MEASURES
-from lab.metric import EXACT_NAMES, PATTERNS, Metric, metric
-from lab.predicates import DIRECTIONS, PREDICATES, TRENDS
+from lab.verdict.lr_range import MEASURES
+from lab.verdict.metric import EXACT_NAMES, PATTERNS, Metric, metric
+from lab.verdict.predicates import DIRECTIONS, PREDICATES, TRENDS
 
 CLAIM_KEYS = ("id", "statement", "source", "prediction", "metric", "needs", "predicate")
 OPTIONAL_KEYS = ("family",)

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.evidence import likeness
-from lab.metric import Metric, named, value_of
 from lab.runs import dumps, read_record, write_atomic
+from lab.verdict.evidence import likeness
+from lab.verdict.metric import Metric, named, value_of
 
 SEEDS = 8
 ENOUGH = 5  # seeds a margin may refer to

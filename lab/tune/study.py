@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.config import ConfigError
-from lab.space import Range
+from lab.tune.space import Range
 
 Point = dict[str, float]
 Score = Callable[[dict[int, Point], int], dict[int, float | None]]

@@ -5,7 +5,7 @@ pair by seed. Only like runs pair: equal mathematics (NUMERICS), device kind, pr
 scored text. Where records differ in those, the largest group is kept; the others are excluded and named, never averaged
 in. A run that never evaluated is not unlike for that.
 
-A diverged run enters as what it had before training (lab/metric.py) and is never dropped. A run that failed, was lost, was
+A diverged run enters as what it had before training (lab/verdict/metric.py) and is never dropped. A run that failed, was lost, was
 pruned or has not ended leaves its arm incomplete: the planned seeds are the sample, and no verdict rests on part of it.
 """
 
@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from lab import lr_range
-from lab.metric import SEARCHED, Metric, named, value_at_init, value_of
+from lab.verdict import lr_range
+from lab.verdict.metric import SEARCHED, Metric, named, value_at_init, value_of
 
 METRIC = "val/bpb"
 PATHS = ("data.path", "data.validation_path")
@@ -75,7 +75,7 @@ class Evidence:
     """The arms of a plan by one metric, what their paired runs have in common, and the runs left out.
 
     `seeds` are those of the values, in the order they join; `lines` maps the labels of the plan's reference lines to bits
-    per byte; `excluded` has {run_id, arm, seed, reason}; `search` is that of lab/lr_range.py; `noise` that of lab/noise.py,
+    per byte; `excluded` has {run_id, arm, seed, reason}; `search` is that of lab/verdict/lr_range.py; `noise` that of lab/verdict/noise.py,
     None where it was measured on runs unlike these; `exact` maps claims to their lines of results/exact.jsonl.
     """
 

@@ -9,7 +9,7 @@
     peak/<statistic>                                     the largest of all layers and diagnosed steps
     spikes/<signal>/<score>                              as lab/spikes.py scores them; lower is better
     tokens_per_second                                    a fraction; higher is better
-    lr/max_stable, lr/width, lr/sensitivity              from the search of learning rates, see lab/lr_range.py
+    lr/max_stable, lr/width, lr/sensitivity              from the search of learning rates, see lab/verdict/lr_range.py
 
 A diverged run enters as what a model without training has: the loss of its first step, or of a uniform guess where that was not
 finite, and chance where it chooses.
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from lab.stats import Estimate, in_percent
+from lab.verdict.stats import Estimate, in_percent
 
 CHANCE = 0.5
 GAP_SHARE = 0.1

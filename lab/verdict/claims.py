@@ -1,8 +1,8 @@
 """Does a claim hold? One outcome per claim of a plan, with the figures behind it and what confounds them.
 
 Input is plain JSON: a plan with the claims of its ablation file, and run records; so a verdict rebuilds from published
-lines. Claims and their margins are fixed in YAML before the runs (lab/claim_schema.py); the tests they may ask for are
-those of lab/predicates.py; lab/judgement.py holds them against their levels. Outcomes: reproduced, contradicted, too small
+lines. Claims and their margins are fixed in YAML before the runs (lab/verdict/claim_schema.py); the tests they may ask for are
+those of lab/verdict/predicates.py; lab/verdict/judgement.py holds them against their levels. Outcomes: reproduced, contradicted, too small
 to matter (equivalent within the margin), inconclusive (with the effect these seeds could have found), not run.
 """
 
@@ -12,13 +12,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lab import noise, stats
-from lab.claim_schema import parts
-from lab.comparison import Statement, compare
-from lab.confounds import confounds
-from lab.evidence import METRIC, Arm, Evidence, at_one_rate, gather, is_searched
-from lab.judgement import Judgement, judge, margin_of
-from lab.outcomes import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
+from lab.verdict import noise, stats
+from lab.verdict.claim_schema import parts
+from lab.verdict.comparison import Statement, compare
+from lab.verdict.confounds import confounds
+from lab.verdict.evidence import METRIC, Arm, Evidence, at_one_rate, gather, is_searched
+from lab.verdict.judgement import Judgement, judge, margin_of
+from lab.verdict.outcomes import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 
 EVIDENCE = dict[str, Evidence]  # by metric
 OPEN = "open"
