@@ -106,7 +106,7 @@ def test_the_bar_of_computed_and_measured_claims():
 
 
 def test_a_paper_that_an_ablation_cites_stands_in_the_register():
-    parts = {part: entry["id"] for entry in ledger.register() for part in entry.get("parts", ())}
+    parts = {part: entry["id"] for entry in ledger.register() for part in ledger.claims_of(entry)}
     for path in (ROOT / "ablations").glob("*.yaml"):
         for claim in yaml.safe_load(path.read_text())["claims"]:
             name = parts.get(claim["id"], claim["id"])
@@ -384,8 +384,40 @@ def test_the_commands(capsys):
 
 def test_state_rule_by_hand():
     entry = {"id": "x", "kind": "cost"}
-    exact, cost = ({"kind": kind, "outcome": "reproduced"} for kind in ("exact", "cost"))
+    exact, cost = ({"claim": "x", "kind": kind, "outcome": "reproduced"} for kind in ("exact", "cost"))
     assert ledger.state(entry, [exact]) == "not run"  # the count alone says nothing about time
     assert ledger.state(entry, [exact, cost]) == "reproduced"
     slower = copy.deepcopy(cost) | {"outcome": "inconclusive"}
     assert ledger.state(entry, [exact, slower]) == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("own", "part", "against", "state"),
+    [
+        ("reproduced", None, None, "reproduced"),
+        ("reproduced", "reproduced", None, "reproduced"),
+        ("reproduced", "contradicted", None, "contradicted"),
+        ("reproduced", "inconclusive", None, "inconclusive"),
+        ("inconclusive", "reproduced", None, "inconclusive"),
+        ("contradicted", "reproduced", "contradicted", "contradicted"),
+        ("reproduced", None, "reproduced", "contradicted"),
+        ("reproduced", None, "contradicted", "reproduced"),
+        ("reproduced", None, "too small to matter", "too small to matter"),
+        (None, "reproduced", None, "not run"),
+    ],
+)
+def test_a_row_holds_where_all_that_it_says_holds(own, part, against, state):
+    entry = {"id": "x", "kind": "trained", "parts": ["y"], "against": ["z"]}
+    outcomes = {"x": own, "y": part, "z": against}
+    evidence = [
+        {"claim": claim, "kind": "trained", "outcome": outcome, "conditions": []}
+        for claim, outcome in outcomes.items()
+        if outcome
+    ]
+    assert ledger.state(entry, evidence) == state
+
+
+def test_claims_that_a_row_rests_on_are_claims_of_ablations():
+    known = ledger.tested().keys()
+    for entry in ledger.register():
+        assert known >= set(ledger.claims_of(entry)[1:]), entry["id"]

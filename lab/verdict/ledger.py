@@ -23,6 +23,7 @@ from lab.verdict.evidence import conditions
 from lab.verdict.outcomes import BEYOND, CONTRADICTED, DECIDED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
+OPPOSITE = {REPRODUCED: CONTRADICTED, CONTRADICTED: REPRODUCED}
 KINDS = ("exact", "init", "cost", "trained")
 Row = dict[str, Any]
 
@@ -34,13 +35,12 @@ def rows(results: Path, *, root: Path = ROOT) -> list[Row]:
     tests = tested(root)
     found = []
     for entry in register(root):
-        names = (entry["id"], *entry.get("parts", ()))
+        names = claims_of(entry)
         evidence = [
             *(_of_checks(checks[name]) for name in names if name in checks),
             *(record for record in measured if record["claim"] in names),
             *(item for item in swept if item["claim"] in names and item["outcome"] != NOT_RUN),
         ]
-        own = [item for item in evidence if item["claim"] == entry["id"]]
         found.append({
             **{key: entry[key] for key in ("id", "section", "says", "notes", "kind")},
             **{key: entry.get(key) for key in ("source", "beyond")},
@@ -48,9 +48,9 @@ def rows(results: Path, *, root: Path = ROOT) -> list[Row]:
             "ablation": tests[entry["id"]]["ablation"] if entry["id"] in tests else None,
             "statement": tests[entry["id"]]["statement"] if entry["id"] in tests else None,
             "prediction": tests[entry["id"]]["prediction"] if entry["id"] in tests else None,
-            "state": state(entry, own),
+            "state": state(entry, evidence),
             "as_printed": as_printed(checks.get(entry["id"], ())),
-            "why": _why(entry, own),
+            "why": _why(entry, evidence),
             "evidence": evidence,
             "core_minutes": {
                 "estimate": estimate(entry, tests, pace, root),
@@ -62,12 +62,32 @@ def rows(results: Path, *, root: Path = ROOT) -> list[Row]:
 
 def beyond_register(results: Path, *, root: Path = ROOT) -> list[dict[str, Any]]:
     """Evidence on claims that no row of the register names."""
-    known = {name for entry in register(root) for name in (entry["id"], *entry.get("parts", ()))}
+    known = {name for entry in register(root) for name in claims_of(entry)}
     return [item for item in _swept(results) if item["claim"] not in known]
 
 
+def claims_of(entry: dict[str, Any]) -> tuple[str, ...]:
+    """The ids of all claims that a row rests on, its own first."""
+    return (entry["id"], *entry.get("parts", ()), *entry.get("against", ()))
+
+
 def state(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
-    """The one state of a claim from the outcomes of its evidence.
+    """The one state of a row from the outcomes of its evidence.
+
+    The claim of its own id, and each of its parts that was tested, must all hold; one of `against` that holds contradicts it.
+    """
+    own = _of_claim(entry["kind"], [item for item in evidence if item["claim"] == entry["id"]])
+    if not own:
+        return BEYOND if entry.get("beyond") else NOT_RUN
+    outcomes = [*own]
+    for name in claims_of(entry)[1:]:
+        found = _of_claim("trained", [item for item in evidence if item["claim"] == name])
+        outcomes += [OPPOSITE.get(o, o) for o in found] if name in entry.get("against", ()) else found
+    return next((o for o in (CONTRADICTED, INCONCLUSIVE, SMALL) if o in outcomes), REPRODUCED)
+
+
+def _of_claim(kind: str, evidence: Sequence[dict[str, Any]]) -> list[str]:
+    """What became of one claim, as the outcomes that must all be good.
 
     Computed and measured parts must all hold, and a trained claim is not decided by its computed part alone. Sweeps of other
     sizes and data decide where those that are decided agree; where they disagree the claim is open. Sweeps with conditions of
@@ -75,20 +95,11 @@ def state(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
     """
     trained = [item for item in evidence if item["kind"] == "trained" and item["outcome"] != NOT_RUN]
     unconditional = [item for item in trained if not item["conditions"]]
-    sweeps = [item["outcome"] for item in unconditional or trained]
+    sweeps = _agreed([item["outcome"] for item in unconditional or trained])
     parts = [item["outcome"] for item in evidence if item["kind"] != "trained"]
-    if entry["kind"] == "trained":
-        outcomes = _agreed(sweeps)
-    else:
-        outcomes = (parts if any(item["kind"] == entry["kind"] for item in evidence) else []) + _agreed(
-            sweeps
-        )
-    if not outcomes:
-        return BEYOND if entry.get("beyond") else NOT_RUN
-    for found in (CONTRADICTED, INCONCLUSIVE, SMALL):
-        if found in outcomes:
-            return found
-    return REPRODUCED
+    if kind == "trained" or not any(item["kind"] == kind for item in evidence):
+        return sweeps
+    return parts + sweeps
 
 
 def _spent(evidence: Sequence[dict[str, Any]]) -> float | None:
@@ -275,14 +286,20 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
 
 
 def _why(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
-    """One sentence: the evidence that decides, or what is missing."""
-    if evidence:
-        return ". ".join(f"{_setting(item)}{item['why']}" for item in evidence)
-    return f"beyond small models on a CPU: {entry['beyond']}" if entry.get("beyond") else ""
+    """The evidence on the row's own claim, what became of its parts, or what is missing."""
+    own = [f"{_setting(item)}{item['why']}" for item in evidence if item["claim"] == entry["id"]]
+    if not own:
+        return f"beyond small models on a CPU: {entry['beyond']}" if entry.get("beyond") else ""
+    for name in claims_of(entry)[1:]:
+        ends = [f"{item['outcome']} ({_where(item)})" for item in evidence if item["claim"] == name]
+        role = "Against it speaks" if name in entry.get("against", ()) else "Its part is"
+        own += [f"{role} {name}, {', '.join(ends)}"] if ends else []
+    return ". ".join(own)
 
 
 def _setting(item: dict[str, Any]) -> str:
-    if item["kind"] != "trained":
-        return ""
-    where = f"{item['size']} on {item['data']}"
-    return ", ".join([where, *item["conditions"], item["outcome"]]) + ": "
+    return f"{_where(item)}, {item['outcome']}: " if item["kind"] == "trained" else ""
+
+
+def _where(item: dict[str, Any]) -> str:
+    return ", ".join([f"{item['size']} on {item['data']}", *item["conditions"]])
