@@ -76,7 +76,7 @@ def test_what_the_notes_print_wrong_is_told_apart(records):
     refuted = {r["claim"] for r in records if r["notes"] == "fails"}
     assert refuted == {
         "rms-ln-identities", "serial-printed-formula", "ffn-gated-1p5h", "pos-permutation", "sine-definition",
-        "zloss-shift-identity", "spec-greedy-lossless",
+        "zloss-shift-identity", "spec-greedy-lossless", "gqa-resource-type", "swa-receptive-field",
     }  # fmt: skip
 
 
@@ -89,6 +89,18 @@ def test_a_wrong_position_in_cached_decoding_fails_its_check(monkeypatch):
     monkeypatch.setattr(inference.CachedDecoder, "_padded", lambda self, x: x)
     failed = {check.check.partition(":")[0] for check in inference.kv_cache() if not check.holds}
     assert {"rope", "learned", "sine"} <= failed and "none" not in failed
+
+
+def test_a_wrong_token_kept_after_right_ones_fails_its_check(monkeypatch):
+    true = speculation._kept
+
+    def careless(drafted, wanted, *, first):
+        kept = true(drafted, wanted, first=first)
+        return drafted[: len(kept)] if first + 1 < len(kept) <= len(drafted) else kept
+
+    monkeypatch.setattr(speculation, "_kept", careless)
+    failed = [check.check for check in speculation.greedy() if not check.holds]
+    assert len(failed) == 1 and "every third place" in failed[0]
 
 
 def test_an_unknown_claim_is_named(capsys):
@@ -142,6 +154,27 @@ def test_operation_shares_of_the_profiled_layer():
     assert shares.products == pytest.approx(0.998, abs=0.004)
     assert shares.normalising == pytest.approx(0.0017, abs=0.001)
     assert shares.products + shares.normalising + shares.elementwise == pytest.approx(1)
+
+
+def test_a_fused_kernel_hides_what_happens_to_scores():
+    shares = norms.operation_shares(rows=1, length=512, d_model=1024, heads=16, d_ff=4096, fused=True)
+    products = 512 * 2 * (4 * 1024**2 + 2 * 1024 * 4096) + 4 * 512**2 * 1024
+    scores, norm, rest = 8 * 16 * 512**2, 16 * 512 * 1024, 512 * (9 * 1024 + 9 * 4096)
+    total = products + scores + norm + rest
+    assert shares.products == pytest.approx((products + scores) / total)
+    assert (shares.normalising, shares.elementwise) == pytest.approx((norm / total, rest / total))
+
+
+def test_decoding_counts_every_product():
+    """Four projections of b d rows a step, of which two have g / h of the width, and two products with t keys."""
+    b, n, d, h, g = 3, 10, 24, 6, 2
+    operations, moved = inference.every_decoding_product(b, n, d, h, g)
+    assert operations == 2 * b * n * d * d * (h + g) // h + b * d * n * (n + 1)
+    cache = 2 * b * g * (d // h) * n * (n + 1) // 2
+    weights = n * d * d * 2 + 2 * n * d * g * (d // h)
+    activations = n * b * (4 * d + 2 * (d + g * (d // h)) + 2 * d)
+    scores = 2 * b * h * n * (n + 1) // 2 + 2 * b * h * n * (n + 1) // 2
+    assert moved == cache + weights + activations + scores
 
 
 def test_counted_products_are_those_of_torch():

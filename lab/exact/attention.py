@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lab.exact import models
-from lab.exact.check import Check, Checks, at_least, at_most, equal, flops, generator, normal, same
+from lab.exact.check import Check, Checks, at_most, equal, flops, generator, normal, same
 from lab.model.kernel import hidden as unread
 
 
@@ -58,9 +58,8 @@ def low_rank() -> list[Check]:
               notes="holds", note="of the scores: softmax usually restores full rank"),
         equal("rank of log P of a generic pattern, up to a shift of each row", n - 1, int(torch.linalg.matrix_rank(logits)),
               note="so no head below size 63 can show it exactly"),
-        same("a head of size 63 shows it exactly", fitted(n - 1), wanted),
-        at_least("divergence of the truncated pattern at head size 32, nats", 0.01, found[-1],
-                 note="truncated singular values, a bound from above: " + ", ".join(f"{v:.3f}" for v in found) + " at 2 to 32"),
+        same("a head of size 63 shows it exactly", fitted(n - 1), wanted,
+             note="truncated to sizes 2 to 32 the divergence is " + ", ".join(f"{v:.3f}" for v in found) + " nats, a bound from above"),
     ]  # fmt: skip
 
 
@@ -134,7 +133,7 @@ def resource() -> list[Check]:
         equal("FLOPs of scores with 8, 4, 2 and 1 heads of keys: one number", 1, len({score_flops(g) for g in (8, 4, 2, 1)}),
               notes="holds"),
         equal("FLOPs of projections saved by one head of 8, a token", int(4 * (1 - 1 / h) * d * d),
-              (projection(8) - projection(1)) // t, note="so sharing saves some compute, though none on the scores"),
+              (projection(8) - projection(1)) // t, notes="fails", note="so sharing saves some compute, though none on the scores"),
         equal("FLOPs of scores in a window of 8: 4 d a pair seen, counted on the products", local, flops(windowed), notes="holds"),
     ]  # fmt: skip
 
@@ -193,7 +192,7 @@ def reach() -> list[Check]:
         seen = int((x.grad.abs().sum(-1) > 0).sum())
         text = f"tokens that reach the last output, {layers} layers of window {window}: L (w - 1) + 1"
         checks.append(
-            equal(text, layers * (window - 1) + 1, seen, notes="holds",
+            equal(text, layers * (window - 1) + 1, seen, notes="holds" if layers == 1 else "fails",
                   note=f"the notes' window x layers is {layers * window}, right for a window that leaves the token itself out")
         )  # fmt: skip
     return checks

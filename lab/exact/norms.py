@@ -94,13 +94,19 @@ class Shares:
     elementwise: float
 
 
-def operation_shares(*, rows: int, length: int, d_model: int, heads: int, d_ff: int) -> Shares:
+def operation_shares(
+    *, rows: int, length: int, d_model: int, heads: int, d_ff: int, fused: bool = False
+) -> Shares:
     """Counted for a BERT layer: 2 per multiply-add; per element 5 a softmax, 8 a LayerNorm, 1 a scale, mask, bias,
-    dropout or residual sum, 8 a GELU; the backward pass takes twice the forward pass of each class."""
+    dropout or residual sum, 8 a GELU; the backward pass takes twice the forward pass of each class. With `fused` what
+    happens to scores counts as a product, as it does in the time of a fused kernel."""
     tokens, scores = rows * length, rows * heads * length**2
     products = 2 * tokens * (4 * d_model**2 + 2 * d_model * d_ff) + 4 * rows * length**2 * d_model
-    normalising = 5 * scores + 2 * 8 * tokens * d_model
-    elementwise = 3 * scores + tokens * (4 * d_model + d_ff + d_model + 2 * 2 * d_model + 8 * d_ff)
+    normalising, elementwise = 5 * scores, 3 * scores
+    if fused:
+        products, normalising, elementwise = products + 8 * scores, 0, 0
+    normalising += 2 * 8 * tokens * d_model
+    elementwise += tokens * (4 * d_model + d_ff + d_model + 2 * 2 * d_model + 8 * d_ff)
     total = products + normalising + elementwise
     return Shares(products / total, normalising / total, elementwise / total)
 

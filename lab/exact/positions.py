@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lab.exact import models
 from lab.exact.check import Check, Checks, at_least, differ, equal, flops, normal, same
-from lab.model.position import Rotary, Sine
+from lab.model.position import ALiBi, Rotary, Sine
 
 BASE, HEAD = 10_000.0, 32
 NEAR, FAR = 1e-5, 1_000_000
@@ -67,7 +67,7 @@ def additive_cross_terms() -> list[Check]:
     x, y, wq, wk = normal(d, seed=1), normal(d, seed=2), normal(d, d, seed=3) / 8, normal(d, d, seed=4) / 8
     sine, learned = Sine(shape, base=BASE).table.double(), normal(length, d, seed=5)
     rope = Rotary(shape, theta=BASE).double()
-    slope = 2.0**-8
+    alibi = ALiBi(dataclasses.replace(shape, num_heads=1))
 
     def added(table: Tensor, at: int, to: int) -> Tensor:
         return ((x + table[at]) @ wq) @ ((y + table[to]) @ wk)
@@ -78,7 +78,8 @@ def additive_cross_terms() -> list[Check]:
         return q[0, 0, at] @ k[0, 0, to]
 
     def biased(at: int, to: int) -> Tensor:
-        return (x @ wq) @ (y @ wk) - slope * (at - to)
+        q = (x @ wq).expand(1, 1, length, d)
+        return q[0, 0, at] @ (y @ wk) + alibi.bias(q, layer=0)[0, at, to]
 
     return [
         same("rope: a shift leaves the score", rotated(i, j), rotated(i + s, j + s), tolerance=1e-5, notes="holds",
@@ -101,7 +102,7 @@ def sine_definition() -> list[Check]:
     pair = torch.arange(d) // 2  # 0, 0, 1, 1, ...: the index as the notes explain it
     angle = position[:, None] * BASE ** (-2.0 * pair.double() / d)
     by_index = torch.where(torch.arange(d) % 2 == 0, angle.sin(), angle.cos())
-    wavelengths = 2 * torch.pi * BASE ** (torch.arange(0, d, 2, dtype=torch.float64) / d)
+    wavelengths = 2 * torch.pi / torch.atan2(table[1, 0::2], table[1, 1::2])
     turn = shift * BASE ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
     blocks = torch.block_diag(*(
         torch.tensor([[t.cos(), t.sin()], [-t.sin(), t.cos()]], dtype=torch.float64) for t in turn
@@ -111,7 +112,7 @@ def sine_definition() -> list[Check]:
         same("channels 2i and 2i + 1 hold sin and cos of one angle, index 0, 0, 1, 1, ...", table, by_index,
              tolerance=NEAR, notes="holds"),
         same("PE(p + k) = R_k PE(p) with one block rotation for all p", by_index[shift:], by_index[:-shift] @ blocks.T),
-        same("wavelengths grow by one factor from pair to pair", ratios, ratios[0].expand_as(ratios), notes="fails",
+        same("wavelengths grow by one factor from pair to pair", ratios, ratios[0].expand_as(ratios), tolerance=NEAR, notes="fails",
              note="One of the notes makes the wavelength proportional to the token's position; it is geometric in the channel and the same at every position."),
     ]  # fmt: skip
 
@@ -126,8 +127,7 @@ def rope_relative() -> list[Check]:
 
     start = score(0, torch.float64)
     checks = [
-        same(f"float64: the score of a pair {shift:,} positions on", score(shift, torch.float64), start, notes="holds",
-             tolerance=1e-8 if shift == FAR else 1e-10)
+        same(f"float64: the score of a pair {shift:,} positions on", score(shift, torch.float64), start, notes="holds")
         for shift in (1, 100, 10_000, FAR)
     ]  # fmt: skip
     scale = float(q.norm() * k.norm())
@@ -136,8 +136,7 @@ def rope_relative() -> list[Check]:
     coarse = (angle.cos().bfloat16().double() - angle.cos()).abs().max()
     return [
         *checks,
-        same("float32 angles, 10,000 positions on, over |q||k|", narrow.double() / scale, start / scale, tolerance=1e-3,
-             note="an angle of 10,000 radians keeps about three digits in float32"),
+        same("float32 angles, 10,000 positions on, over |q||k|", narrow.double() / scale, start / scale, tolerance=1e-5),
         at_least("error of a cosine stored in bfloat16", 1e-4, float(coarse),
                  note="so tables are kept in float32"),
         same("a rotation keeps the length", rotate(q, near.double()).norm(), q.norm(),
