@@ -5,6 +5,7 @@
                           metrics.jsonl    one strict JSON object a line, each step once
                           summary.json     written once, when the run reaches an end state
                           error.txt        traceback of a failed run
+                          pruned           of a trial that stopped behind others; gone when the run goes on
                           published.json   the record of a run that was not trained here but taken from published lines
                           checkpoint/      <step>.pt, its commit record <step>.json, <step>.keep where it stays for branches
                           lock             held (flock) by the process that trains the run
@@ -31,12 +32,12 @@ from lab.config import ConfigError, RunConfig, identity, run_config
 from lab.curves import curves
 
 NUMERICS = 1  # raised by hand when the mathematics of training changes; golden losses force the raise
-RESULT_STATES = ("finished", "diverged", "pruned")
+RESULT_STATES = ("finished", "diverged")
 END_STATES = (*RESULT_STATES, "failed")
 LIKENESS = ("torch", "device_kind")  # provenance that all of a run's steps share
 STOPPED = 130  # exit status of a command that was interrupted and goes on where it stopped when given again
 KEPT_CHECKPOINTS = 2
-PUBLISHED = "published.json"
+PUBLISHED, PRUNED = "published.json", "pruned"
 REASON_CHARACTERS = 500
 
 
@@ -147,7 +148,10 @@ class RunStore:
             yield True
 
     def state(self, run_id: str) -> str:
-        """pending, running, lost or one of END_STATES. A run that was started and is neither ended nor held by a live process is lost: resumable."""
+        """pending, running, lost, pruned or one of END_STATES.
+
+        A run that was started and is neither ended nor held by a live process is lost, or pruned where a study gave it up: resumable.
+        """
         folder = self.folder(run_id)
         if (folder / "summary.json").exists():
             return str(self.read(run_id, "summary.json")["state"])
@@ -160,7 +164,9 @@ class RunStore:
                 return "running"
         if (folder / "summary.json").exists():  # ended since the first look
             return str(self.read(run_id, "summary.json")["state"])
-        return "lost" if (folder / "metrics.jsonl").exists() else "pending"
+        if not (folder / "metrics.jsonl").exists():
+            return "pending"
+        return "pruned" if (folder / PRUNED).exists() else "lost"
 
     def read(self, run_id: str, name: str) -> dict[str, Any]:
         """One of the run's JSON files. Raises ConfigError, with the way on, where it is missing or damaged."""
@@ -185,7 +191,8 @@ class RunStore:
     def open_metrics(self, run_id: str, *, after: int) -> "MetricsLog":
         """The log to append to, cut back to what was logged up to step `after`."""
         path = self.folder(run_id) / "metrics.jsonl"
-        (self.folder(run_id) / PUBLISHED).unlink(missing_ok=True)
+        for name in (PUBLISHED, PRUNED):
+            (self.folder(run_id) / name).unlink(missing_ok=True)
         kept = [line for line in self.metrics(run_id) if line["step"] <= after]
         write_atomic(path, "".join(dumps(line) + "\n" for line in kept))
         return MetricsLog(path)
@@ -206,12 +213,18 @@ class RunStore:
         if self._newest_sound(run_id) is None:
             self.clear(run_id)
 
+    def prune(self, run_id: str) -> None:
+        """Mark a started run without an end as given up by a study; training it again takes the mark away."""
+        with self.lease(run_id) as held:
+            if held and not (self.folder(run_id) / "summary.json").exists():
+                (self.folder(run_id) / PRUNED).touch()
+
     def clear(self, run_id: str) -> None:
         """Forget all that was trained; configuration and manifest stay."""
         folder = self.folder(run_id)
         for path in (
             *folder.glob("checkpoint/*"),
-            *(folder / name for name in ("summary.json", "metrics.jsonl", PUBLISHED)),
+            *(folder / name for name in ("summary.json", "metrics.jsonl", PUBLISHED, PRUNED)),
         ):
             path.unlink(missing_ok=True)
 

@@ -8,7 +8,7 @@ import pytest
 from lab import cli, planned_arm
 from lab.budget import Corpus
 from lab.commands import places
-from lab.config import ConfigError
+from lab.config import ConfigError, run_config
 from lab.runs import RunStore
 from lab.tune import space
 from lab.tune import study as tune
@@ -26,6 +26,11 @@ def test_ranges_are_told_from_plain_overrides():
     assert ranges == [LR, Range("size.num_layers", "int", 1, 4, 2)] and rest == ["size=nano", "data.path=a:b"]
     assert LR.grid() == pytest.approx([10 ** (-4 + 0.75 * k) for k in range(5)], rel=1e-5)
     assert Range("k", "lin", 0, 1, 3).grid() == [0, 0.5, 1] and DEPTH.grid() == [1, 2, 3, 4]
+    [depth], _ = parsed(["size.num_layers=int:1:4:1"])
+    assert [depth.override(value) for value in (*depth.grid(), depth.high)] == [
+        "size.num_layers=1",
+        "size.num_layers=4",
+    ]
     assert LR.override(0.0123456789) == "optimizer.lr=0.0123457" and DEPTH.override(3) == "size.num_layers=3"
 
 
@@ -165,6 +170,28 @@ def test_diverged_trials_teach_and_failed_ones_are_told_as_failed(tmp_path):
     )
 
 
+def test_a_study_whose_trials_fail_tries_others_and_says_so(tmp_path):
+    """The last of each batch fails at its first rung: the next values are new ones, and nothing is scored for nobody."""
+
+    class Fails(Synthetic):
+        def __call__(self, points, step):
+            assert points
+            found = super().__call__(points, step)
+            return found | {number: None for number in found if number % 8 == 7}
+
+    found = searched(tmp_path / "a", Fails(), trials=20)
+    rates = [row["params"]["optimizer.lr"] for row in found.trials]
+    assert len(set(rates)) == len(rates) and found.stopped is None
+    assert [row["state"] for row in found.trials].count("fail") == 2 and len(found.trials) == 22
+    assert "2 of 22 trials failed" in tune.told(found)[0]
+    nothing = searched(tmp_path / "b", lambda points, step: dict.fromkeys(points), sampler="grid", trials=5)
+    assert nothing.best is None and nothing.stopped == "none of the last 5 trials could be trained"
+    again = searched(
+        tmp_path / "b", lambda points, step: pytest.fail("no point is left"), sampler="grid", trials=5
+    )
+    assert len(again.trials) == 5
+
+
 def test_importances_name_what_they_rest_on(tmp_path):
     found = searched(
         tmp_path,
@@ -203,8 +230,9 @@ def test_a_real_study_continues_promoted_runs(tmp_path, monkeypatch, capsys):
     found = json.loads(capsys.readouterr().out)[0]
     assert [row["state"] for row in found["trials"]].count("complete") == 1
     store = places.store()
-    steps = sorted(store.metrics(run)[-1]["step"] for run in store.ids())
-    assert steps == [2, 2, 4, 10]  # rungs at 1, 2 and 5 of 5 evaluations of 10 steps
+    steps = sorted((store.metrics(run)[-1]["step"], store.state(run)) for run in store.ids())
+    # rungs at 1, 2 and 5 of 5 evaluations of 10 steps
+    assert steps == [(2, "pruned"), (2, "pruned"), (4, "pruned"), (10, "finished")]
     ended = next(run for run in store.ids() if store.state(run) == "finished")
     logged = [line["step"] for line in store.metrics(ended) if line["kind"] == "step"]
     assert logged == list(range(1, 11))
@@ -225,7 +253,7 @@ def test_runs_of_other_lengths_are_judged_after_as_large_a_share(tmp_path, monke
     corpus = Corpus("d", 4.0, 10**9, tokenizer_hash="t")
     monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
     carried = []
-    depth = Range("size.num_layers", "int", 2, 8)
+    [depth], _ = parsed(["size.num_layers=int:2:8"])
     trials = Trials(
         ["size=nano", "budget=flops", "budget.amount=1e12", "tracker=none"], [depth], RunStore(tmp_path / "runs"),
         results=tmp_path, cache=tmp_path, carry_out=carried.append,
@@ -239,6 +267,41 @@ def test_runs_of_other_lengths_are_judged_after_as_large_a_share(tmp_path, monke
     assert jobs[8]["until_step"] in {round(of["steps"] * k / trials.points) for k in range(1, trials.points)}
     shares = [job["until_step"] / job["config"]["steps"] for job in jobs.values()]
     assert shares[0] == pytest.approx(shares[1], abs=1 / of["steps"])
+
+
+def trials_of(folder, ranges, *, carry_out):
+    return Trials(
+        ["size=nano", "tracker=none"], ranges, RunStore(folder / "runs"), results=folder, cache=folder, carry_out=carry_out,
+    )  # fmt: skip
+
+
+def test_a_point_that_no_run_can_have_fails_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, Corpus("d", 4.0, 10**9, "t")))
+    carried = []
+    ranges, _ = parsed(["schedule.warmup_fraction=lin:0:1", "schedule.decay_fraction=lin:0:1"])
+    trials = trials_of(tmp_path, ranges, carry_out=carried.append)
+    keys = [found.key for found in ranges]
+    points = {3: dict(zip(keys, (0.1, 0.2), strict=True)), 4: dict(zip(keys, (0.9, 0.9), strict=True))}
+    assert trials.score(points, trials.steps) == {3: None, 4: None}
+    assert [len(plan.jobs) for plan in carried] == [1] and "trial 4: schedule" in capsys.readouterr().err
+
+
+def test_a_result_taken_from_published_lines_stays_one(tmp_path, monkeypatch):
+    """A study reads its early losses off the published curve; it trains and removes nothing."""
+    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, Corpus("d", 4.0, 10**9, "t")))
+    trials = trials_of(tmp_path, [LR], carry_out=lambda plan: None)
+    point = {0: {LR.key: 1e-2}}
+    [(name, job)] = trials.plan(point).jobs.items()
+    evaluated = [[round(trials.steps * k / 5), k, 1.0, 3.0 - k / 10] for k in range(1, 6)]
+    record = {
+        "run_id": name, "state": "finished", "config": job["config"], "summary": {"state": "finished", "val/bpb": 2.512345678},
+        "curves": {"validation": evaluated}, "numerics": 1, "counts": {}, "provenance": {"torch": "2", "device_kind": "cpu", "source_hash": "s"},
+    }  # fmt: skip
+    assert trials.store.adopt(record, run_config(job["config"]), job["manifest"])
+    assert trials.score(point, evaluated[1][0]) == {0: 2.8}
+    assert trials.score(point, trials.steps) == {0: 2.512345678}
+    trials.drop(point)
+    assert trials.store.state(name) == "finished" and trials.store.adopted(name)
 
 
 def test_help_says_how_ranges_are_written(capsys):

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 
 BOARDS = ("wandb", "trackio", "tensorboard")
 SAMPLE_COLUMNS = ("arm", "seed", "tokens", "prompt", "text")
-SUCCESSFUL_ENDS = ("finished", "pruned")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from lab.board import SAMPLE_COLUMNS, SUCCESSFUL_ENDS, Card, final
+from lab.board import SAMPLE_COLUMNS, Card, final
 
 
 def open(card: Card, *, folder: Path, mode: str) -> "_Run":
@@ -51,7 +51,7 @@ class _Run:
 
         last = self._held[0] if self._held else 0
         self._send_held(final(summary) if summary else {})
-        if summary and summary["state"] not in SUCCESSFUL_ENDS:
+        if summary and summary["state"] != "finished":
             self._run.alert(f"{self._card.name} {summary['state']}", text=summary["reason"] or "")
         trackio.finish()
         if self._last_step() < last:  # the client only warns

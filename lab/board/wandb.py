@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from lab.board import SAMPLE_COLUMNS, SUCCESSFUL_ENDS, Card, final
+from lab.board import SAMPLE_COLUMNS, Card, final
 from lab.config import ConfigError
 
 INIT_SECONDS = 20.0  # how long W&B may take to accept a run
@@ -139,4 +139,4 @@ class _Run:
             self._run.config.update({"state": state}, allow_val_change=True)
             if state != "finished":
                 self._run.tags = [*self._card.tags, state]
-        self._run.finish(exit_code=0 if state in SUCCESSFUL_ENDS else 1)
+        self._run.finish(exit_code=0 if state == "finished" else 1)

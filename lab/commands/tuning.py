@@ -35,7 +35,7 @@ def tune(options: argparse.Namespace, overrides: list[str]) -> int:
         )
         found = tuning.search(
             study, ranges, trials.score, sampler=options.sampler, seed=options.seed,
-            trials=options.trials, batch=options.batch, rungs=rungs,
+            trials=options.trials, batch=options.batch, rungs=rungs, drop=trials.drop,
         )  # fmt: skip
     if options.json:
         listing.show([vars(found)], as_json=True, columns=())

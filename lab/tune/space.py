@@ -58,7 +58,7 @@ class Range:
 
     def override(self, value: float) -> str:
         """The value as an override of the configuration."""
-        return f"{self.key}={value:d}" if self.kind == "int" else f"{self.key}={value:.{DIGITS}g}"
+        return f"{self.key}={round(value) if self.kind == 'int' else f'{value:.{DIGITS}g}'}"
 
     def json(self) -> list[Any]:
         return [self.key, self.kind, self.low, self.high]

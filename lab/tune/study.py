@@ -17,7 +17,7 @@ import fcntl
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -47,10 +47,14 @@ class Rungs:
 
 @dataclass
 class Outcome:
-    """What came of a study: trials by state, the best, how often the order of promoted trials changed, importances."""
+    """What came of a study: trials by state, the best, how often the order of promoted trials changed, importances.
+
+    stopped: why it ended before it had all its trials.
+    """
 
     best: dict[str, Any] | None
     trials: list[dict[str, Any]]
+    stopped: str | None = None
     order: list[dict[str, Any]] = field(default_factory=list)
     importances: dict[str, Any] | None = None
 
@@ -105,23 +109,28 @@ def recover(study: Any) -> int:
 
 def search(
     study: Any, ranges: Sequence[Range], score: Score, *,
-    sampler: str, seed: int, trials: int, batch: int, rungs: Rungs,
+    sampler: str, seed: int, trials: int, batch: int, rungs: Rungs, drop: Callable[[dict[int, Point]], None] = lambda points: None,
 ) -> Outcome:  # fmt: skip
     """Go on with a study until `trials` of it have been told.
 
     score(points by trial number, step) trains those trials to that step and returns their loss there: a diverged one's loss
-    before training, None where a run failed.
+    before training, None where a run failed. drop(points) is told of those that go no further.
     """
     recover(study)
     points = _points(sampler, ranges, seed=seed, trials=trials)
     trials = min(trials, len(points)) if sampler == "grid" else trials
+    stopped = None
     while (told := _told(study)) < trials:
-        size = min(batch - told % batch, trials - told)
-        asked = [trial for k in range(size) if (trial := _ask(study, ranges, points, seed=seed + told + k))]
-        _bracket(study, {trial.number: trial for trial in asked}, score, rungs)
+        spent = told + len(_failed(study))
+        size = min(batch - spent % batch, trials - told)
+        asked = [trial for k in range(size) if (trial := _ask(study, ranges, points, seed=seed + spent + k))]
+        if not asked:
+            break  # no point is left
+        _bracket(study, {trial.number: trial for trial in asked}, score, rungs, drop)
         if _told(study) == told:
-            break  # nothing of a whole batch could be trained, or no point is left
-    return outcome(study, ranges, rungs)
+            stopped = f"none of the last {len(asked)} trials could be trained"
+            break
+    return replace(outcome(study, ranges, rungs), stopped=stopped)
 
 
 def outcome(study: Any, ranges: Sequence[Range], rungs: Rungs) -> Outcome:
@@ -137,12 +146,22 @@ def outcome(study: Any, ranges: Sequence[Range], rungs: Rungs) -> Outcome:
     ]  # fmt: skip
     complete = [row for row in listed if row["state"] == "complete"]
     best = min(complete, key=lambda row: (row["value"], int(row["id"])), default=None)
-    return Outcome(best, listed, _order(study, rungs), _importances(study, ranges, len(complete)))
+    return Outcome(
+        best, listed, order=_order(study, rungs), importances=_importances(study, ranges, len(complete))
+    )
 
 
 def told(found: Outcome) -> list[str]:
     """The outcome in words."""
     best, lines = found.best, []
+    retried = {row["retry_of"] for row in found.trials}
+    failed = [row for row in found.trials if row["state"] == "fail" and int(row["id"]) not in retried]
+    if failed:
+        lines.append(
+            f"{len(failed)} of {len(found.trials)} trials failed and taught nothing; lab status says why"
+        )
+    if found.stopped:
+        lines.append(f"stopped: {found.stopped}")
     if best is not None:
         lines.append(f"best: trial {best['id']}, {best['value']:.4f}")
     for at in found.order:
@@ -163,12 +182,16 @@ def check_name(name: str) -> None:
         )
 
 
-def _bracket(study: Any, trials: dict[int, Any], score: Score, rungs: Rungs) -> None:
+def _bracket(
+    study: Any, trials: dict[int, Any], score: Score, rungs: Rungs, drop: Callable[[dict[int, Point]], None]
+) -> None:
     """Train a batch rung by rung, then tell all of it: what is killed before is asked again whole, and no run is lost."""
     from optuna.trial import TrialState
 
     left, ended = dict(trials), dict[int, dict[str, Any]]()
     for rung, step in enumerate(rungs.steps):
+        if not left:
+            break
         losses = score({number: trial.params for number, trial in left.items()}, step)
         for number in [number for number in left if losses[number] is None]:
             ended[number] = {"state": TrialState.FAIL}
@@ -182,6 +205,9 @@ def _bracket(study: Any, trials: dict[int, Any], score: Score, rungs: Rungs) -> 
         for number in ranked[max(1, len(ranked) // rungs.factor) :]:
             ended[number] = {"state": TrialState.PRUNED}
             del left[number]
+    drop(
+        {number: trials[number].params for number in ended if ended[number].get("state") == TrialState.PRUNED}
+    )
     for number in sorted(ended):
         study.tell(number, **ended[number])
 
@@ -230,6 +256,15 @@ def _told(study: Any) -> int:
     from optuna.trial import TrialState
 
     return len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED)))
+
+
+def _failed(study: Any) -> list[Any]:
+    """Failed trials whose values were not asked again."""
+    from optuna.trial import TrialState
+
+    retried = {trial.user_attrs.get("retry_of") for trial in study.get_trials(deepcopy=False)}
+    failed = study.get_trials(deepcopy=False, states=(TrialState.FAIL,))
+    return [trial for trial in failed if trial.number not in retried]
 
 
 def _order(study: Any, rungs: Rungs) -> list[dict[str, Any]]:

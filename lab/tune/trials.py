@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lab.config import ConfigError
 from lab.plan import Plan, make_single
 from lab.runs import RunStore
 from lab.tune.space import Range
@@ -36,32 +38,45 @@ class Trials:
         )  # fmt: skip
 
     def score(self, points: dict[int, Point], step: int) -> dict[int, float | None]:
-        """The loss of each trial at a step, which they are trained to where they aren't there yet.
+        """The loss of each trial at a step, which they are trained to where they aren't there yet; None where one can't be.
 
         A run of another number of steps is taken at the evaluation of the same number, after as large a share of its training.
         """
         jobs, ends = {}, {}
         evaluation = round(step * self.points / self.steps)
         for number, point in points.items():
-            plan = self.plan({number: point})
+            try:
+                plan = self.plan({number: point})
+            except ConfigError as error:  # of this point alone: the low ends have been planned
+                print(f"trial {number}: {error}", file=sys.stderr)
+                continue
             [(name, job)] = plan.jobs.items()
             end = round(job["config"]["steps"] * evaluation / self.points)
             jobs[name] = job | ({"until_step": end} if end < job["config"]["steps"] else {})
             ends[number] = name, end
-        for name in filter(self.store.adopted, jobs):
-            self.store.clear(name)  # it has no log, so no loss at an early step
-        self.carry_out(Plan(plan.record, plan.folder, jobs, plan.engine, plan.tracker))
-        return {number: self._loss(name, end) for number, (name, end) in ends.items()}
+        if jobs:
+            self.carry_out(Plan(plan.record, plan.folder, jobs, plan.engine, plan.tracker))
+        return dict.fromkeys(points) | {number: self._loss(name, end) for number, (name, end) in ends.items()}
+
+    def drop(self, points: dict[int, Point]) -> None:
+        """Mark the runs of trials that are behind."""
+        for point in points.values():
+            for name in self.plan({0: point}).jobs:
+                self.store.prune(name)
 
     def _loss(self, name: str, step: int) -> float | None:
+        """At an evaluated step. A run taken from published lines has no log, but its curve has the evaluations."""
         state = self.store.state(name)
-        if state == "diverged":
-            return value_at_init(self.store.record(name), METRIC)
-        if state == "failed":
+        if state in ("failed", "pending"):
             return None
-        at = [
-            line for line in self.store.metrics(name) if line["kind"] == "evaluation" and line["step"] == step
-        ]
-        if at:
-            return float(at[-1][METRIC])
-        return value_of(self.store.record(name), METRIC) if state == "finished" else None
+        record = self.store.record(name)
+        if state == "finished" and step == record["config"]["steps"]:
+            return value_of(record, METRIC)
+        if self.store.adopted(name):
+            known = {at: bpb for at, _, _, bpb in record["curves"]["validation"]}
+        else:
+            lines = self.store.metrics(name)
+            known = {line["step"]: line[METRIC] for line in lines if line["kind"] == "evaluation"}
+        if state == "diverged" or known.get(step, 0.0) is None:
+            return value_at_init(record, METRIC)
+        return known.get(step)
