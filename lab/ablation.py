@@ -140,6 +140,12 @@ def load(name: str) -> Ablation:
             f"{path.relative_to(ROOT)}: not valid YAML. {' '.join(str(error).split())}"
         ) from error
     ablation = build(Ablation, values, where=f"{path.relative_to(ROOT)}: ", problems=problems)  # type: ignore[arg-type]
+    if ablation is not None:
+        problems += [
+            f"{path.relative_to(ROOT)}: arm {arm}: YAML reads this name as no text. Put it in quotes."
+            for arm in {**ablation.arms, **ablation.optional_arms}
+            if not isinstance(arm, str)
+        ]
     if problems:
         raise ConfigError([*problems, EXAMPLE])
     arms = chosen_arms(ablation, list(ablation.optional_arms))

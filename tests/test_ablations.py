@@ -9,6 +9,7 @@ from lab import ablation
 from lab.ablation import names
 from lab.commands import places
 from lab.config import ConfigError
+from lab.verdict import ledger
 from lab.verdict.predicates import PREDICATES
 
 STEPS = [
@@ -42,15 +43,51 @@ def test_every_ablation_runs_from_plan_to_report(lab, rich, name, capsys):
     assert states <= {"finished", "diverged"}  # two steps may end above the unigram entropy
 
 
-def test_the_example_of_an_ablation_is_one(tmp_path, monkeypatch):
+@pytest.fixture
+def example(tmp_path, monkeypatch):
+    """Writes CONTRIBUTING's ablation, with parts replaced, and loads it."""
     text = (places.ROOT / "CONTRIBUTING.md").read_text()
-    [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    (tmp_path / "mine.yaml").write_text(example)
-    monkeypatch.setattr(ablation, "ABLATIONS", tmp_path)
+    [printed] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "ablations").mkdir()
+    monkeypatch.setattr(ablation, "ABLATIONS", tmp_path / "ablations")
     monkeypatch.setattr(ablation, "ROOT", tmp_path)
-    loaded = ablation.load("mine")
+
+    def written(*replaced):
+        changed = printed
+        for old, new in replaced:
+            assert old in changed
+            changed = changed.replace(old, new)
+        (tmp_path / "ablations/mine.yaml").write_text(changed)
+        return ablation.load("mine")
+
+    return written
+
+
+def test_the_example_of_an_ablation_is_one(example, tmp_path):
+    loaded = example()
     assert len(loaded.arms) == 2 and len(loaded.claims) == 1
-    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == set(PREDICATES)
-    (tmp_path / "mine.yaml").write_text(example.replace("baseline: short\n", ""))
+    told = re.findall(r"^\| `(\w+)` \|", (places.ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert set(told) == set(PREDICATES)
+    assert ledger.tested(tmp_path)["longer-warmup-helps"]["runs"] == 16
     with pytest.raises(ConfigError, match="(?s)baseline: must be given.*CONTRIBUTING.md has a whole file"):
-        ablation.load("mine")
+        example(("baseline: short\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("superior: {better: long, worse: short, margin: 0.01}", "superior:", "predicate = .*must be {NAME"),
+        ("\n      superior: {better: long, worse: short, margin: 0.01}", " superior", "predicate = superior: must be"),
+        ("superior: {better: long, worse: short, margin: 0.01}", "all: {superior: {}}", "predicate = .*must be"),
+        ("superior: {better: long, worse: short, margin: 0.01}", "basin: {family: warm-up, inside: 3, margin: 0.01}", "inside = 3: must be"),
+        ("superior: {better: long, worse: short, margin: 0.01}", "did: {larger: 3, smaller: 4, margin: 0.01}", "larger = 3: must be"),
+        ("superior: {better: long, worse: short, margin: 0.01}", "bounded: {arm: [long], below: 1}", "must be the name of an arm"),
+        ("needs: []", "needs:", "needs = None: must be a list of arms"),
+        ("needs: []", "needs: long", "needs = long: must be a list"),
+        ("metric: val/bpb", "metric: 3", "metric = 3: must be a text"),
+        ("  short: {family", "  off: {family", "arm False: YAML reads this name as no text. Put it in quotes"),
+    ],
+)  # fmt: skip
+def test_slips_in_an_ablation_file_are_named(example, old, new, words):
+    with pytest.raises(ConfigError, match=words):
+        example((old, new))

@@ -41,6 +41,9 @@ def problems(claims: Sequence[dict[str, Any]], *, arms: Sequence[str], families:
         found += [f"{where}.{key}: unknown key.{closest(key, known)}" for key in claim if key not in known]
         if not set(CLAIM_KEYS) <= claim.keys() <= set(known):
             continue
+        if malformed := _form_problems(claim):
+            found += [f"{where}.{problem}" for problem in malformed]
+            continue
         found += [
             f"{where}.needs = {name}: no such arm.{closest(name, arms)}"
             for name in claim["needs"]
@@ -62,6 +65,33 @@ def problems(claims: Sequence[dict[str, Any]], *, arms: Sequence[str], families:
     return found + [
         f"claims: the id {name} stands twice." for name in sorted(set(ids)) if ids.count(name) > 1
     ]
+
+
+def _form_problems(claim: dict[str, Any]) -> list[str]:
+    """What of a claim is not even of the right form."""
+    found = [
+        f"{key} = {claim[key]}: must be a text."
+        for key in claim.keys() - {"needs", "predicate"}
+        if not isinstance(claim[key], str)
+    ]
+    if not _is_names(claim["needs"]):
+        found.append(f"needs = {claim['needs']}: must be a list of arms. Write [NAME, ...], or [] for none.")
+    listed = claim["predicate"]
+    if isinstance(listed, dict):
+        listed = listed["all"] if listed.keys() == {"all"} else [listed]
+    well_formed = isinstance(listed, list) and all(
+        isinstance(part, dict) and part and all(isinstance(value, dict) for value in part.values())
+        for part in listed
+    )
+    if not well_formed or not listed:
+        found.append(
+            f"predicate = {claim['predicate']}: must be {{NAME: {{...}}}} or {{all: [{{NAME: {{...}}}}, ...]}}."
+        )
+    return sorted(found)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def look_problems(looks: Sequence[int], *, seeds: int) -> list[str]:
@@ -114,11 +144,19 @@ def _predicate_problems(
     found = []
     if "margin" in wanted:
         found += _margin_problems(parameters["margin"], judged)
-    if "inside" in wanted and not (
-        len(parameters["inside"]) == 2 and parameters["inside"][0] <= parameters["inside"][1]
-    ):
+    if "inside" in wanted and not _is_interval(parameters["inside"]):
         found.append(f".inside = {parameters['inside']}: must be [lowest x, highest x].")
-    malformed = []
+    malformed = [
+        f".{key} = {parameters[key]}: must be the name of an arm."
+        for key in ("arm", "wider", "narrower")
+        if key in wanted and not isinstance(parameters[key], str)
+    ]
+    for key in ("larger", "smaller"):
+        pair = parameters[key] if key in wanted else None
+        if key in wanted and not (
+            isinstance(pair, dict) and pair.keys() == {"arm", "against"} and _is_names([*pair.values()])
+        ):
+            malformed.append(f".{key} = {pair}: must be {{arm: NAME, against: NAME}}.")
     for key, keys in GROUPS.items():
         if key in wanted and not _is_group(parameters[key], keys, or_arm=key in ("better", "worse")):
             shape = "[NAME, ...]" if "arms" in keys else "NAME"
@@ -133,9 +171,6 @@ def _predicate_problems(
         for key in NUMBERS
         if key in parameters and not isinstance(parameters[key], int | float)
     ]
-    for key in ("larger", "smaller"):
-        if key in wanted and set(parameters[key]) != {"arm", "against"}:
-            found.append(f".{key} = {parameters[key]}: must be {{arm: NAME, against: NAME}}.")
     for key, choices in CHOICES.items():
         if key in parameters and parameters[key] not in choices:
             found.append(f".{key} = {parameters[key]}: unknown. Known: {', '.join(choices)}.")
@@ -154,6 +189,11 @@ def _predicate_problems(
     return found
 
 
+def _is_interval(value: Any) -> bool:
+    numbers = isinstance(value, list) and all(isinstance(end, int | float) for end in value)
+    return numbers and len(value) == 2 and value[0] <= value[1]
+
+
 def _is_group(value: Any, keys: Sequence[str], *, or_arm: bool) -> bool:
     """Whether it names arms by one of the keys, a list of them where the key is `arms`."""
     if isinstance(value, str):
@@ -162,9 +202,7 @@ def _is_group(value: Any, keys: Sequence[str], *, or_arm: bool) -> bool:
         return False
     [(key, named)] = value.items()
     listed = named if key == "arms" else [named]
-    return (
-        key in keys and isinstance(listed, list) and bool(listed) and all(isinstance(n, str) for n in listed)
-    )
+    return key in keys and bool(listed) and _is_names(listed)
 
 
 def _margin_problems(margin: Any, judged: Metric) -> list[str]:

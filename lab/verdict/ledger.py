@@ -144,8 +144,8 @@ def tested(root: Path = ROOT) -> dict[str, dict[str, Any]]:
     found = {}
     for path in sorted((root / "ablations").glob("*.yaml")):
         ablation = yaml.safe_load(path.read_text())
-        optional = ablation["optional_arms"]
-        for claim in ablation["claims"]:
+        optional = ablation.get("optional_arms", {})
+        for claim in ablation.get("claims", ()):
             mentioned = set(claim["needs"]) | set(_texts(claim["predicate"]))
             needs = sorted(mentioned & optional.keys())
             found[claim["id"]] = {
