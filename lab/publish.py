@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.config import ConfigError
+from lab.curves import halved
 from lab.report import write
 from lab.runs import END_STATES, RESULT_STATES, RunStore, dumps, write_atomic
 from lab.verdict.evidence import exact_lines, run_ids
@@ -43,14 +44,24 @@ def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
             f"{folder / 'plan.json'} and more, or delete that folder first."
         )
     for run_id in planned:
-        kept.setdefault(run_id, dumps(store.record(run_id), separators=(",", ":")))
+        if run_id not in kept:
+            kept[run_id] = line_of(store.record(run_id))
     lines = [kept[run_id] for run_id in dict.fromkeys(planned)]
-    assert max(len(line.encode()) for line in lines) <= MAX_LINE_BYTES
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "".join(line + "\n" for line in lines))
     write_atomic(folder / "plan.json", dumps(plan, indent=1))
     write(plan, [json.loads(line) for line in lines], folder, exact=exact_lines(results))
     return folder
+
+
+def line_of(record: dict[str, Any]) -> str:
+    """A record as one line, its curves thinned until it has MAX_LINE_BYTES or less, or no points to spare."""
+    thinner: dict[str, Any] | None = record["curves"]
+    while thinner is not None:
+        record = record | {"curves": thinner}
+        line = dumps(record, separators=(",", ":"))
+        thinner = halved(thinner) if len(line.encode()) > MAX_LINE_BYTES else None
+    return line
 
 
 def published_runs(results: Path) -> Iterator[dict[str, Any]]:

@@ -310,7 +310,7 @@ class RunStore:
         return (folder / PUBLISHED).exists() and (folder / "summary.json").exists()
 
     def record(self, run_id: str) -> dict[str, Any]:
-        """One run as reports and publishing read it: config, summary and thinned curves, at most 8 KB of JSON."""
+        """One run as reports and publishing read it: config, summary and thinned curves."""
         if self.adopted(run_id):
             return self.read(run_id, PUBLISHED)
         manifest, state = self.read(run_id, "manifest.json"), self.state(run_id)

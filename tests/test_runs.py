@@ -9,6 +9,7 @@ import pytest
 
 from lab import runs
 from lab.config import Monitor, run_config
+from lab.publish import line_of
 from lab.runs import RunStore, dumps, run_id, write_atomic
 from tests.tiny_run import DATA, PROVENANCE, tiny_run
 
@@ -198,6 +199,32 @@ def test_a_record_is_small_and_keeps_the_largest_spikes(store):
     assert [s[0] for s in record["curves"]["spikes"]] == list(range(11, 31))
     assert {11, 30} <= {point[0] for point in record["curves"]["train"]}
     assert (record["curves"]["train"][0][0], record["curves"]["train"][-1][0]) == (1, 5000)
+
+
+def test_a_published_line_is_thinned_until_it_fits(store):
+    """Twenty evaluations of nine skills and twenty spikes are more than 8 KB by themselves."""
+    run = started(store)
+    log = store.open_metrics(run, after=0)
+    log.write([step(n, loss=1 / 3 + n) for n in range(1, 201)])
+    for n in range(10, 201, 10):
+        skills = {f"val/excess/skill_{k}": 1 / 7 + k for k in range(9)}
+        log.write(
+            [{"kind": "evaluation", "step": n, "tokens": n, "val/loss": 1 / 3, "val/bpb": 1 / 9, **skills}]
+        )
+        log.write(
+            [{"kind": "spike", "step": n, "tokens": n, "signal": "grad/norm", "value": 1 / 3, "score": 9.0}]
+        )
+    log.close()
+    store.finish(run, {"state": "finished", "reason": None, "text": "x" * 2000})
+    whole, line = store.record(run), line_of(store.record(run))
+    assert len(dumps(whole, separators=(",", ":"))) > 8192 >= len(line.encode())
+    thin = json.loads(line)["curves"]
+    assert {n for n in range(10, 201, 10)} <= {point[0] for point in thin["train"]}
+    assert [thin["train"][k][0] for k in (0, -1)] == [1, 200] and thin["spikes"] == whole["curves"]["spikes"]
+    assert [thin["validation"][k][0] for k in (0, -1)] == [10, 200]
+    assert all([points[k][0] for k in (0, -1)] == [10, 200] for points in thin["excess"].values())
+    assert line_of(json.loads(line)) == line
+    assert len(line_of(whole | {"summary": {"text": "x" * 9000}})) > 8192  # words are not cut
 
 
 def test_a_record_says_what_moved_first_by_the_window_of_its_own_run(store):
