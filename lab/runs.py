@@ -208,10 +208,14 @@ class RunStore:
         self.finish(run_id, {"state": "failed", "reason": short})
 
     def reopen(self, run_id: str) -> None:
-        """Make a failed run pending again: it goes on from its newest sound checkpoint, or anew without one."""
+        """Make a failed run pending again: it goes on from its newest sound checkpoint, or anew without one or its log."""
         (self.folder(run_id) / "summary.json").unlink()
-        if self._newest_sound(run_id) is None:
+        found = self._newest_sound(run_id)
+        if found is None or self._steps(run_id)[: found[0]] != list(range(1, found[0] + 1)):
             self.clear(run_id)
+
+    def _steps(self, run_id: str) -> list[int]:
+        return [line["step"] for line in self.metrics(run_id) if line["kind"] == "step"]
 
     def prune(self, run_id: str) -> None:
         """Mark a started run without an end as given up by a study; training it again takes the mark away."""
@@ -365,7 +369,7 @@ class RunStore:
     def _verify(self, name: str, *, source: Path) -> None:
         """Raises ConfigError where the files of an ended run do not belong together."""
         config, summary = run_config(self.read(name, "config.json")), self.read(name, "summary.json")
-        steps = [line["step"] for line in self.metrics(name) if line["kind"] == "step"]
+        steps = self._steps(name)
         damaged = [step for step in self.checkpoints(name) if self.read_checkpoint(name, step) is None]
         if run_id(config) != name or self.read(name, "manifest.json")["run_id"] != name:
             wrong = "config.json is that of another run, or of another version of this code"
@@ -379,15 +383,15 @@ class RunStore:
 
 
 class MetricsLog:
-    """Appends records to one metrics.jsonl, each line in a single write."""
+    """Appends records to one metrics.jsonl, the lines of a step in a single write."""
 
     def __init__(self, path: Path):
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115
 
     def write(self, records: Iterable[dict[str, Any]]) -> None:
-        content = "".join(dumps(record) + "\n" for record in records)
-        if content:
-            self._file.write(content.encode())
+        left = memoryview("".join(dumps(record) + "\n" for record in records).encode())
+        while left:  # a full disk takes a part, and refuses the rest at the next try
+            left = left[self._file.write(left) :]
 
     def sync(self) -> None:
         """Put all lines on disk, before a checkpoint that presumes them."""

@@ -5,6 +5,7 @@ same command: finished runs are never trained again, started ones continue from 
 runs: the one that holds a run's lease trains it, the other waits for the result.
 """
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -16,7 +17,7 @@ from multiprocessing.forkserver import set_forkserver_preload
 from typing import Any
 
 from lab.runs import END_STATES, RunStore
-from lab.train.worker import RESUMABLE, work
+from lab.train.worker import DISK_FULL, RESUMABLE, work
 
 DEATHS_ALLOWED = 2  # a worker killed by a signal is tried again this often
 GRACE_SECONDS = 20.0
@@ -31,7 +32,7 @@ def execute(
 ) -> dict[str, str]:
     """Train every job that has no end state yet, or to its `until_step`; returns the state of each run id.
 
-    A signal to stop leaves a resumable sweep.
+    A signal to stop leaves a resumable sweep, and so does a full disk, which raises OSError.
     """
     waiting = [
         name for name, job in jobs.items() if store.state(name) not in END_STATES and not paused(job, store)
@@ -130,6 +131,8 @@ def _settle(
     run_id = job["run_id"]
     if store.state(run_id) in END_STATES or paused(job, store):
         return
+    if exit_code == DISK_FULL:
+        raise OSError(errno.ENOSPC, "No space left. Make room; the same command goes on", str(store.root))
     if exit_code != RESUMABLE:
         deaths[run_id] += 1
     if deaths[run_id] <= DEATHS_ALLOWED:

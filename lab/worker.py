@@ -14,7 +14,7 @@ import torch
 from lab import parcel
 from lab.config import ConfigError
 from lab.progress import lines
-from lab.runs import STOPPED
+from lab.runs import END_STATES, RESULT_STATES, STOPPED
 from lab.sweep import Stopped, execute
 
 OLDEST_TORCH = (2, 11)
@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem in error.problems:
             print(f"error: {problem}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     except Stopped:
         print("stopped; every started run is saved. The same command continues.", file=sys.stderr)
         return STOPPED
@@ -51,16 +54,17 @@ def _train(folder: Path, workers: int | None, *, retry: bool) -> int:
             store.reopen(name)
     states = execute(jobs, store, workers=workers or planned_workers, show=lines(every=SECONDS_BETWEEN_LINES))
     for name, job in jobs.items():
-        summary = store.read(name, "summary.json")
+        summary = store.read(name, "summary.json") if states[name] in END_STATES else {"reason": "not ended"}
         result = summary.get("val/bpb")
         said = f"{result:.4f} bits a byte" if result is not None else summary["reason"]
         print(f"{name} {job['manifest']['job_type']} seed {job['config']['seed']}: {states[name]}, {said}")
-    failed = sum(state == "failed" for state in states.values())
-    if failed:
+    lacking = sum(state not in RESULT_STATES for state in states.values())
+    if lacking:
         print(
-            f"error: {failed} of {len(jobs)} runs have no result; --retry trains them again.", file=sys.stderr
+            f"error: {lacking} of {len(jobs)} runs have no result; --retry trains failed ones again.",
+            file=sys.stderr,
         )
-    return 1 if failed else 0
+    return 1 if lacking else 0
 
 
 def _refuse_machine(devices: set[str], workers: int | None) -> None:

@@ -283,3 +283,19 @@ def test_nothing_temporary_is_left_behind(store):
     with store.lease(run):
         pass
     assert [p.name for p in Path(store.folder(run)).iterdir() if p.name.endswith(".tmp")] == []
+
+
+def test_a_line_that_a_full_disk_takes_in_part_is_written_whole(store, monkeypatch):
+    """A short write is no error of the system's; the rest goes in the next write, or that one fails."""
+    run = started(store)
+    log = store.open_metrics(run, after=0)
+    file = log._file
+
+    class Short:
+        def write(self, content):
+            return file.write(content[:7])
+
+    monkeypatch.setattr(log, "_file", Short())
+    log.write([step(1), step(2)])
+    file.close()
+    assert [line["step"] for line in store.metrics(run)] == [1, 2]

@@ -1,6 +1,7 @@
 """The training loop: against torch written out by hand, resumed anywhere, under accumulation, and when numbers go bad."""
 
 import dataclasses
+import errno
 import io
 import math
 from contextlib import nullcontext
@@ -15,12 +16,14 @@ from lab.data.shards import Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
 from lab.runs import RunStore
+from lab.sweep import _settle
 from lab.train import loop, trainer
 from lab.train.checkpoint import pack, unpack
 from lab.train.evaluate import evaluate
 from lab.train.loss import cross_entropy, z_loss
 from lab.train.optimizer import adamw, parameter_groups
 from lab.train.schedule import factor
+from lab.train.worker import DISK_FULL, work
 from tests.tiny_model import build
 from tests.tiny_run import DATA, GRAMMAR, PROVENANCE, job, tiny_run, trained
 
@@ -283,6 +286,24 @@ def test_a_number_that_is_not_finite_ends_the_run_as_diverged(shards, tmp_path, 
         assert all(torch.isfinite(p).all() for p in model.parameters())
 
 
+def test_a_last_step_that_leaves_no_numbers_has_diverged(shards, tmp_path, monkeypatch):
+    """Nothing can be sampled from such a model, and its validation loss is none."""
+    real = trainer.Trainer.step
+
+    def poisoned(self, step):
+        found = real(self, step)
+        if step == 12:
+            with torch.no_grad():
+                self.model.head.weight[0, 0] = float("nan")
+        return found
+
+    monkeypatch.setattr(trainer.Trainer, "step", poisoned)
+    store = train(tiny_run(), shards, tmp_path)
+    summary = store.read("r", "summary.json")
+    assert summary["state"] == "diverged" and summary["reason"] == "validation loss not finite at step 12"
+    assert summary["val/bpb"] is None and summary["warning"] is None
+
+
 def test_a_run_that_ends_worse_than_unigrams_has_diverged(shards, tmp_path):
     hopeless = tiny_run(optimizer=dataclasses.replace(tiny_run().optimizer, lr=1e-12))
     summary = train(hopeless, shards, tmp_path).read("r", "summary.json")
@@ -318,6 +339,44 @@ def test_every_parameter_stands_in_one_optimizer_group():
     shapes = {n: p.ndim for n, p in model.named_parameters()}
     matrices = {n for n, ndim in shapes.items() if ndim == 2}
     assert set(groups["decayed"]) == matrices - {"embedding.weight", "position.weight"}
+
+
+def test_a_full_disk_fails_no_run(tmp_path, shards, monkeypatch, capsys):
+    """It stops with a status of its own, and the sweep with it; with room again the run goes on."""
+
+    def full(self, run_id, step, payload, *, keep=False):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStore, "save_checkpoint", full)
+        with pytest.raises(SystemExit) as ended:
+            trained(tiny_run(), run_id="r", store=tmp_path / "runs", shards=shards)
+    store = RunStore(tmp_path / "runs")
+    assert ended.value.code == DISK_FULL and store.state("r") == "lost"
+    waiting: list[str] = []
+    with pytest.raises(OSError, match="Make room; the same command goes on"):
+        _settle(
+            job(tiny_run(), run_id="r", store=store.root, shards=shards), DISK_FULL, {"r": 0}, waiting, store
+        )
+    trained(tiny_run(), run_id="r", store=tmp_path / "runs", shards=shards)
+    assert store.read("r", "summary.json")["steps"] == 12
+
+
+def test_a_run_whose_log_lacks_steps_starts_anew_when_retried(tmp_path, shards):
+    store = RunStore(tmp_path / "runs")
+    whole = job(tiny_run(), run_id="r", store=store.root, shards=shards)
+    with pytest.raises(SystemExit):  # paused after 8 of 12 steps
+        work(whole | {"until_step": 8})
+    log = store.folder("r") / "metrics.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(line[:9] if '"step": 3,' in line else line for line in lines))
+    with pytest.raises(SystemExit):
+        work(whole)
+    reason = store.read("r", "summary.json")["reason"]
+    assert store.state("r") == "failed" and "--retry starts it anew" in reason
+    store.reopen("r")
+    work(whole)
+    assert [line["step"] for line in store.metrics("r") if line["kind"] == "step"] == list(range(1, 13))
 
 
 def test_a_failed_run_keeps_its_traceback(tmp_path, shards):

@@ -71,10 +71,13 @@ def tell_failures(rows: list[dict[str, Any]]) -> int:
     for reason in sorted({row["reason"] or f"run {row['id']} is {row['state']}" for row in failed}):
         print(f"error: {reason}", file=sys.stderr)
     if failed:
-        print(
-            f"error: {len(failed)} of {len(rows)} runs have no result; --retry runs them again.",
-            file=sys.stderr,
+        open_ = any(row["state"] != "failed" for row in failed)
+        way_on = (
+            "the same command goes on with those that have not ended, --retry runs failed ones again"
+            if open_
+            else "--retry runs them again"
         )
+        print(f"error: {len(failed)} of {len(rows)} runs have no result; {way_on}.", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -4,6 +4,7 @@ fp32 on CPUs, bf16 autocast over fp32 weights where asked. On CPU in fp32 with o
 uninterrupted one bit for bit.
 """
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +47,9 @@ def train(
     logged = [line for line in store.metrics(run_id) if line["step"] <= step]
     lines = [line for line in logged if line["kind"] == "step"]
     if len(lines) != step:
-        raise ValueError(f"metrics.jsonl has {len(lines)} steps where the checkpoint has {step}")
+        raise ValueError(
+            f"metrics.jsonl has {len(lines)} steps where the checkpoint has {step}; --retry starts it anew"
+        )
     evaluations = [line for line in logged if line["kind"] == "evaluation"]
     evaluated: dict[str, Any] | None = (
         {key: value for key, value in evaluations[-1].items() if key.startswith("val/")}
@@ -84,7 +87,7 @@ def train(
             if not reason and step in trainer.evaluation_steps:
                 evaluated = trainer.evaluate() | (trainer.lengths() if step == config.steps else {})
                 records.append({"kind": "evaluation", **at, **evaluated})
-            if not reason and step == config.steps:
+            if not reason and step == config.steps and is_number(evaluated):
                 records += [{"kind": "sample", **at, **sample} for sample in trainer.samples()]
             log.write(records)
             keep = keep_every is not None and step % keep_every == 0
@@ -101,6 +104,12 @@ def train(
         log.close()
 
 
+def is_number(evaluated: dict[str, Any] | None) -> bool:
+    """Whether the loss of an evaluation is one; the log has null for one that isn't finite."""
+    loss = (evaluated or {}).get("val/bpb")
+    return loss is not None and math.isfinite(loss)
+
+
 def _finish(
     store: RunStore, run_id: str, trainer: Trainer, monitor: Monitor, progress: dict[str, Any], *,
     reason: str | None, evaluated: dict[str, Any] | None,
@@ -108,8 +117,10 @@ def _finish(
     """Write the summary; a run that ends above the unigram entropy of the validation text counts as diverged."""
     shards, model = trainer.shards, trainer.model
     lengths, unigram = trainer.config.evaluation.lengths, shards.unigram_bpb
-    evaluated = evaluated or dict.fromkeys(NOT_EVALUATED)
-    if not reason and not evaluated["val/bpb"] <= unigram:
+    if evaluated is None or not is_number(evaluated):
+        reason = reason or f"validation loss not finite at step {progress['steps']}"
+        evaluated = dict.fromkeys(NOT_EVALUATED)
+    elif not reason and evaluated["val/bpb"] > unigram:
         reason = f"ended at {evaluated['val/bpb']:.3f} bits a byte, above the unigram entropy {unigram:.3f}"
     state = "diverged" if reason else "finished"
     losses, tokens = monitor.history["train/loss"], progress["steps"] * trainer.tokens_per_step

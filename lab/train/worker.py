@@ -24,6 +24,7 @@ from lab.runs import END_STATES, RunStore
 from lab.train.loop import train
 
 RESUMABLE = 75  # exit code of a run that stopped early with its checkpoint saved (EX_TEMPFAIL)
+DISK_FULL = 73  # of one that goes on from its last checkpoint when there is room again (EX_CANTCREAT)
 
 
 def work(job: dict[str, Any]) -> None:
@@ -47,10 +48,11 @@ def work(job: dict[str, Any]) -> None:
             state = _train(job, store, stop)
         except Exception as error:
             print(f"run {run_id}: {type(error).__name__}: {error}", file=sys.stderr)
-            if getattr(error, "errno", None) != errno.ENOSPC:  # room can be made, and then the run goes on
-                out_of_memory = isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
-                reason = "out of memory" if out_of_memory else f"{type(error).__name__}: {error}"
-                store.fail(run_id, traceback.format_exc(), reason=reason)
+            if getattr(error, "errno", None) == errno.ENOSPC:
+                raise SystemExit(DISK_FULL) from None
+            out_of_memory = isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
+            reason = "out of memory" if out_of_memory else f"{type(error).__name__}: {error}"
+            store.fail(run_id, traceback.format_exc(), reason=reason)
             raise SystemExit(1) from None
     if state is None:
         raise SystemExit(RESUMABLE)
