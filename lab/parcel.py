@@ -104,7 +104,7 @@ def jobs_of(folder: Path) -> tuple[dict[str, dict[str, Any]], int | None]:
 
 
 def collect(folder: Path, store: RunStore) -> list[dict[str, Any]]:
-    """Merge the folder's runs with a result into a store, whose own runs stay; a record of each planned run."""
+    """Merge the folder's runs with a result into a store, whose own results stay; a record of each planned run."""
     jobs, _ = jobs_of(folder)
     there, rows, problems = store_of(folder), [], []
     for name, job in jobs.items():
@@ -122,7 +122,15 @@ def collect(folder: Path, store: RunStore) -> list[dict[str, Any]]:
             else "not collected"
         )
         arm, seed = job["manifest"]["job_type"], job["config"]["seed"]
-        rows.append({"id": name, "state": state, "arm": arm, "seed": seed, "note": note})
+        rows.append(
+            {
+                "id": name,
+                "state": store.state(name) if outcome else state,
+                "arm": arm,
+                "seed": seed,
+                "note": note,
+            }
+        )
     if problems:
         raise ConfigError(problems)
     return rows

@@ -340,15 +340,19 @@ class RunStore:
             write_atomic(there / name, (here / name).read_bytes())
 
     def collect(self, run_id: str, other: "RunStore") -> str:
-        """Take over a run that has ended in another store; "collected", or its state where this store has one itself.
+        """Take over a run that has ended in another store; "collected", or why not: its state here.
 
-        Raises ConfigError where the other's files do not belong together, and changes nothing.
+        A run with a result here stays, and so does a running one, or one that others start from. Raises ConfigError where the
+        other's files do not belong together, and changes nothing.
         """
         with self.lease(run_id) as held:
             here = self.folder(run_id)
-            if not held or (here / "metrics.jsonl").exists() or self.adopted(run_id):
-                ended = (here / "summary.json").exists()
-                return self.state(run_id) if ended else "lost" if held else "running"
+            if not held:
+                return "running"
+            if (here / "summary.json").exists() and (state := self.state(run_id)) in RESULT_STATES:
+                return state
+            if any((here / "checkpoint").glob("*.keep")):
+                return "lost"
             there, staging = other.folder(run_id), RunStore(self.root / f".collecting-{run_id}")
             staged = staging.folder(run_id)
             try:
@@ -362,6 +366,8 @@ class RunStore:
                 for name in ("config.json", "manifest.json", "metrics.jsonl", "checkpoint", "summary.json"):
                     if (staged / name).exists():
                         os.replace(staged / name, here / name)
+                for name in ("error.txt", PRUNED):
+                    (here / name).unlink(missing_ok=True)
             finally:
                 shutil.rmtree(staging.root, ignore_errors=True)
         return "collected"

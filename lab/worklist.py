@@ -1,9 +1,9 @@
 """What is still to be run for the ledger, and in which order? The cheapest first, published lines counted as done.
 
-A piece of work is one command: `lab verify-exact`, `lab measure CLAIM` or `lab sweep NAME`. A sweep serves all the claims of
-its ablation; what it still lacks is estimated from the runs that have not ended and the pace of the published ones. A sweep
-is stopped where the budget ends and goes on the next time; one that has ended is published, and the ledger is written at the
-end.
+A piece of work is one command: `lab publish NAME SETTING` of a sweep that has ended here, `lab verify-exact`, `lab measure
+CLAIM` or `lab sweep NAME`. A sweep serves all the claims of its ablation; what it still lacks is estimated from the runs that
+have not ended and the pace of the published ones. A sweep is stopped where the budget ends and goes on the next time; one that
+has ended is published, and the ledger is written at the end.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.config import ConfigError
-from lab.publish import publish
 from lab.report import ledger as page
 from lab.runs import END_STATES, STOPPED, RunStore
 from lab.verdict import ledger
-from lab.verdict.evidence import run_ids
+from lab.verdict.evidence import conditions, run_ids
 from lab.verdict.ledger import ROOT, Row, flops, seconds_per_flop, tested
 from lab.verdict.outcomes import DECIDED, INCONCLUSIVE
 
@@ -70,14 +68,17 @@ def _sweeps(rows: Sequence[Row], results: Path, root: Path) -> list[Work]:
         searched, seeds = (tested(root)[claims[0]][key] for key in ("search", "seeds"))
         local, ended = _local(results, name, searched=searched, seeds=seeds)
         ended = max(ended, _published(results, name, searched=searched))
-        wanted = [claim for claim in claims if claim not in answered | local]
+        for setting in sorted({local[claim] for claim in claims if claim in local.keys() - answered}):
+            told = tuple(claim for claim in claims if local.get(claim) == setting)
+            work.append(Work(("publish", name, setting), told, 0.0))
+        wanted = [claim for claim in claims if claim not in answered | local.keys()]
         if not wanted:
             continue
         extra = sorted({arm for claim in wanted for arm in tested(root)[claim]["needs"]})
         tests = [tested(root)[claim] for claim in wanted]
         command = ("sweep", name, *(part for arm in extra for part in ("--with", arm)))
         command += ("--search",) if tests[0]["search"] else ()
-        command += ("--published",)
+        command += ("--published", "size=nano", "data=stories")
         left = max(max(test["runs"] for test in tests) - ended, 1) * minutes_a_run
         if (stated := tests[0]["core_minutes"]) is not None:
             left = max(stated - ended * minutes_a_run, minutes_a_run)
@@ -89,16 +90,17 @@ def _answers(outcome: str) -> bool:
     return outcome in (*DECIDED, INCONCLUSIVE)
 
 
-def _local(results: Path, name: str, *, searched: bool, seeds: int) -> tuple[set[str], int]:
-    """Claims of an ablation that a sweep at nano on stories on this machine has answered, and how many of its runs have ended.
+def _local(results: Path, name: str, *, searched: bool, seeds: int) -> tuple[dict[str, str], int]:
+    """Claims of an ablation that a sweep at nano on stories on this machine has answered, with its setting; how many runs have ended.
 
-    Where its claims rest on a search of learning rates, sweeps without one don't count; nor does an inconclusive outcome of fewer
-    seeds than the ablation asks for.
+    Where its claims rest on a search of learning rates, sweeps without one don't count; nor do those with conditions of their
+    own, nor an inconclusive outcome of fewer seeds than the ablation asks for.
     """
-    store, answered, ended = RunStore(results / "runs"), set(), 0
+    store, ended = RunStore(results / "runs"), 0
+    answered: dict[str, str] = {}
     for path in (results / "sweeps" / name).glob("nano-stories-*/plan.json"):
         plan: dict[str, Any] = json.loads(path.read_text())
-        if searched and not (plan.get("search") or plan.get("searching")):
+        if (searched and not (plan.get("search") or plan.get("searching"))) or conditions(plan, ()):
             continue
         runs = run_ids(plan)
         done = sum(store.state(run_id) in END_STATES for run_id in runs)
@@ -108,7 +110,7 @@ def _local(results: Path, name: str, *, searched: bool, seeds: int) -> tuple[set
             final = plan.get("stopped") or len(plan["seeds"]) >= seeds
             claims = json.loads(verdict.read_text())["claims"]
             answered |= {
-                claim["id"]
+                claim["id"]: path.parent.name
                 for claim in claims
                 if claim["outcome"] in DECIDED or (final and claim["outcome"] == INCONCLUSIVE)
             }
@@ -143,11 +145,13 @@ def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
                 f"stopped: {len(work) - number} left, this one among them; the same command goes on with it"
             )
             break
+        if item.command[0] == "publish":
+            continue  # what is refused was told, and nothing else waits for it
         if ended:
             status = ended
             break
         if sweep:
-            _publish(item.command[1], results)
+            _carried_out(("publish", item.command[1], _newest(item.command[1], results)), minutes=None)
     else:
         print(f"nothing left to run; {left:.1f} core-minutes unspent")
     for path in page.write(ledger.rows(results), ledger.beyond_register(results), results):
@@ -170,10 +174,7 @@ def _carried_out(command: Sequence[str], *, minutes: float | None) -> tuple[int 
     return status, (time.monotonic() - began) * cores / 60
 
 
-def _publish(name: str, results: Path) -> None:
-    """Publish the sweep of an ablation that has just ended."""
-    newest = max((results / "sweeps" / name).glob("*/plan.json"), key=lambda path: path.stat().st_mtime)
-    try:
-        print(publish(json.loads(newest.read_text()), RunStore(results / "runs"), results), file=sys.stderr)
-    except ConfigError as error:
-        print(f"not published: {error}", file=sys.stderr)
+def _newest(name: str, results: Path) -> str:
+    """The setting of the sweep of an ablation that has just ended."""
+    plans = (results / "sweeps" / name).glob("*/plan.json")
+    return max(plans, key=lambda path: path.stat().st_mtime).parent.name

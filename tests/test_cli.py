@@ -215,6 +215,15 @@ def test_a_sweep_trained_elsewhere_comes_back_with_its_report(lab, tmp_path, cap
     rows = json.loads(capsys.readouterr().out)
     assert {row["id"] for row in rows} == {run for arm in planned for run in arm["runs"]}
     assert {row["note"] for row in rows} == {"collected"}
+    path = (
+        places.RESULTS
+        / "sweeps/norm-placement"
+        / json.loads((tmp_path / "out/plan.json").read_text())["setting"]
+        / "plan.json"
+    )
+    more = json.loads(path.read_text()) | {"title": "of more seeds, planned since"}
+    path.write_text(json.dumps(more))
+    assert lab("collect", out) == 0 and json.loads(path.read_text())["title"] == more["title"]
     assert lab("sweep", *sweep) == 0
     assert "report: " in capsys.readouterr().out
     assert lab("collect", str(tmp_path)) == 2

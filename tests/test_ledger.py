@@ -262,7 +262,11 @@ def test_todo_is_cheapest_first_and_published_lines_are_done(tmp_path):
         for item in worklist.open_work(ledger.rows(tmp_path), tmp_path)
         if item.command[:2] == ("sweep", "ffn-ratio")
     ]
-    assert "dff-64x" not in sweep_.claims and sweep_.command == ("sweep", "ffn-ratio", "--published")
+    assert "dff-64x" not in sweep_.claims and sweep_.command[2:] == (
+        "--published",
+        "size=nano",
+        "data=stories",
+    )
 
 
 def test_what_ended_here_is_not_paid_again(tmp_path):
@@ -273,7 +277,7 @@ def test_what_ended_here_is_not_paid_again(tmp_path):
     before, folder = minutes(), tmp_path / "sweeps/ffn-ratio/nano-stories-cpu"
     folder.mkdir(parents=True)
     arms = [{"runs": {"0": f"a{arm}", "1": f"b{arm}"}} for arm in range(3)]
-    (folder / "plan.json").write_text(json.dumps({"arms": arms, "seeds": [0, 1, 2]}))
+    (folder / "plan.json").write_text(json.dumps({"arms": arms, "seeds": [0, 1, 2], "overrides": []}))
     for arm in range(3):
         run = tmp_path / f"runs/a{arm}"
         run.mkdir(parents=True)
@@ -291,20 +295,27 @@ def test_what_ended_here_is_not_paid_again(tmp_path):
         run.mkdir()
         (run / "summary.json").write_text('{"state": "diverged"}')
     assert minutes() is None
+    [item] = [
+        item for item in worklist.open_work(ledger.rows(tmp_path), tmp_path) if item.command[0] == "publish"
+    ]
+    assert item.command == ("publish", "ffn-ratio", "nano-stories-cpu") and item.minutes == 0.0
+    assert set(item.claims) == {claim["id"] for claim in claims}
 
 
 @pytest.mark.parametrize(
-    ("setting", "seeds", "outcome", "open_"),
+    ("setting", "seeds", "outcome", "overrides", "open_"),
     [
-        ("nano-stories-cpu", 3, "inconclusive", False),
-        ("nano-stories-cpu", 1, "inconclusive", True),
-        ("pico-stories-cpu", 3, "reproduced", True),
+        ("nano-stories-cpu", 3, "inconclusive", ["size=nano", "tracker=none"], False),
+        ("nano-stories-cpu", 1, "inconclusive", [], True),
+        ("nano-stories-cpu-a1b2c3", 3, "reproduced", ["optimizer.lr=1e-5"], True),
+        ("pico-stories-cpu", 3, "reproduced", [], True),
     ],
 )
-def test_a_toy_sweep_answers_no_claim(tmp_path, setting, seeds, outcome, open_):
+def test_a_toy_sweep_answers_no_claim(tmp_path, setting, seeds, outcome, overrides, open_):
     folder = tmp_path / "sweeps/ffn-ratio" / setting
     folder.mkdir(parents=True)
-    (folder / "plan.json").write_text(json.dumps({"arms": [], "seeds": list(range(seeds))}))
+    plan = {"arms": [], "seeds": list(range(seeds)), "overrides": overrides}
+    (folder / "plan.json").write_text(json.dumps(plan))
     listed = [{"id": claim, "outcome": outcome} for claim in ledger.tested()]
     (folder / "verdict.json").write_text(json.dumps({"claims": listed}))
     work = worklist.open_work(ledger.rows(tmp_path), tmp_path)
@@ -331,6 +342,28 @@ def test_the_budget_is_kept_and_a_failure_ends_the_run(monkeypatch, capsys, tmp_
         worklist, "_carried_out", lambda command, *, minutes: (ran.append(command[0]) or 3, 2.0)
     )
     assert worklist.run(work, tmp_path, budget=5.0) == 3 and ran[-1] == "a"
+
+
+def test_a_sweep_that_has_ended_is_published_and_a_refusal_stops_nothing(monkeypatch, tmp_path):
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        worklist,
+        "_carried_out",
+        lambda command, *, minutes: (ran.append(command) or 2 * (command[0] == "publish"), 0.1),
+    )
+    plan = tmp_path / "sweeps/norm/nano-stories-cpu/plan.json"
+    plan.parent.mkdir(parents=True)
+    plan.write_text("{}")
+    work = [
+        worklist.Work(("publish", "bias", "nano-stories-cpu"), (), 0.0),
+        worklist.Work(("sweep", "norm"), (), 1.0),
+    ]
+    assert worklist.run(work, tmp_path, budget=5.0) == 0
+    assert ran == [
+        ("publish", "bias", "nano-stories-cpu"),
+        ("sweep", "norm"),
+        ("publish", "norm", "nano-stories-cpu"),
+    ]
 
 
 def test_a_sweep_is_stopped_where_the_budget_ends(monkeypatch, capsys, tmp_path):

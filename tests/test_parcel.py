@@ -146,13 +146,29 @@ def test_collecting_again_or_over_a_run_of_ones_own_changes_nothing(trained):
     assert before == {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in home.root.rglob("*.*")}
 
 
-def test_a_started_or_running_run_here_is_kept(trained):
+@pytest.mark.parametrize("state", ["lost", "failed"])
+def test_a_result_takes_the_place_of_a_run_without_one(trained, state):
     folder, home, name = trained
     with home.lease(name):
-        assert parcel.collect(folder, home)[0]["note"] == "kept the run here, running"
+        row = parcel.collect(folder, home)[0]
+        assert (row["note"], row["state"]) == ("kept the run here, running", "running")
     (home.folder(name) / "metrics.jsonl").write_text('{"kind": "step", "step": 1, "tokens": 96}\n')
+    if state == "failed":
+        home.fail(name, "Traceback", reason="out of memory")
+    assert home.state(name) == state
+    row = parcel.collect(folder, home)[0]
+    assert row["note"] == "collected" and row["state"] == home.state(name) == parcel.store_of(folder).state(
+        name
+    )
+    assert steps(home, name) == steps(parcel.store_of(folder), name)
+    assert not (home.folder(name) / "error.txt").exists()
+
+
+def test_a_run_that_others_start_from_is_kept(trained):
+    folder, home, name = trained
+    (home.folder(name) / "checkpoint").mkdir(parents=True)
+    home.keep_checkpoint(name, 2)
     assert parcel.collect(folder, home)[0]["note"] == "kept the run here, lost"
-    assert not (home.folder(name) / "summary.json").exists()
 
 
 def test_runs_that_have_a_result_at_home_do_not_travel(trained, shards, tmp_path):

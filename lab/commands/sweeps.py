@@ -55,12 +55,16 @@ def plan(options: argparse.Namespace, overrides: list[str]) -> int:
 
 def collect(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab import parcel
+    from lab.verdict.evidence import run_ids
 
     rows, record = parcel.collect(options.folder, places.store()), parcel.plan_of(options.folder)
     page = None
     if "arms" in record and any(row["state"] in RESULT_STATES for row in rows):
         folder = places.RESULTS / "sweeps" / record["ablation"] / record["setting"]
         folder.mkdir(parents=True, exist_ok=True)
+        if (folder / "plan.json").exists():
+            known = parcel.plan_of(folder)
+            record = known if set(run_ids(record)) <= set(run_ids(known)) else record
         write_atomic(folder / "plan.json", dumps(record, indent=1))
         page = write_report(record, folder)
     listing.show(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "note"))
