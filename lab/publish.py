@@ -11,7 +11,7 @@ from typing import Any
 from lab.config import ConfigError
 from lab.curves import halved
 from lab.report import write
-from lab.runs import END_STATES, RESULT_STATES, RunStore, dumps, write_atomic
+from lab.runs import END_STATES, RESULT_STATES, RunStore, dumps, read_lines, write_atomic
 from lab.verdict.evidence import exact_lines, run_ids
 
 MAX_LINE_BYTES = 8192
@@ -24,11 +24,11 @@ def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
     """
     folder = results / plan["ablation"] / plan["setting"]
     path = folder / "runs.jsonl"
-    published_lines = path.read_text().splitlines() if path.exists() else []
+    before = path.read_text().splitlines() if path.exists() else []
     kept = {
         record["run_id"]: line
-        for line in published_lines
-        if (record := json.loads(line))["state"] != "failed"
+        for line, record in zip(before, read_lines(path), strict=True)
+        if record["state"] != "failed"
     }
     planned = run_ids(plan)
     lost = [run_id for run_id in kept if run_id not in planned]
@@ -67,19 +67,10 @@ def line_of(record: dict[str, Any]) -> str:
 def published_runs(results: Path) -> Iterator[dict[str, Any]]:
     """The record of every published run that has a result. Raises ConfigError for a line that is no record."""
     for path in sorted(results.glob("*/*/runs.jsonl")):
-        for number, line in enumerate(path.read_text().splitlines(), start=1):
-            try:
-                record = json.loads(line)
-            except ValueError as error:
-                raise ConfigError(
-                    f"{path}, line {number}: holds no JSON. Restore the file from the commit."
-                ) from error
-            if record["state"] in RESULT_STATES:
-                yield record
+        yield from (record for record in read_lines(path) if record["state"] in RESULT_STATES)
 
 
 def published(results: Path, name: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Plan and records of every published sweep of an ablation."""
     for path in sorted((results / name).glob("*/plan.json")):
-        lines = (path.parent / "runs.jsonl").read_text().splitlines()
-        yield json.loads(path.read_text()), [json.loads(line) for line in lines]
+        yield json.loads(path.read_text()), list(read_lines(path.parent / "runs.jsonl"))

@@ -41,6 +41,18 @@ PUBLISHED, PRUNED = "published.json", "pruned"
 REASON_CHARACTERS = 500
 
 
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a committed file, one a line; none without it. Raises ConfigError naming file, line and fix."""
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), start=1):
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise ConfigError(
+                f"{path}, line {number}: holds no JSON. Restore the file from the commit."
+            ) from error
+        yield value
+
+
 def run_id(config: RunConfig) -> str:
     """12 hex digits of the SHA-256 of everything that makes the run what it is."""
     values = {"numerics": NUMERICS, **identity(config)}

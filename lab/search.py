@@ -86,8 +86,11 @@ def _lowest(found: dict[str, Any], arm: str) -> float:
     slope = rise / one - curvature * one
     low, high = (math.log10(values[i] / best) / 2 for i in (at - 1, at + 1))
     if curvature > 0:
-        return _step(best, min(max(-slope / (2 * curvature), low), high))
-    return _step(best, high if slope < 0 else low) if slope else best
+        decades = min(max(-slope / (2 * curvature), low), high)
+    else:
+        decades = (high if slope < 0 else low) if slope else 0.0
+    rate = _step(best, decades)
+    return best if written(rate) == written(best) else rate
 
 
 def table(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lab import runs
-from lab.config import Monitor, run_config
+from lab.config import ConfigError, Monitor, run_config
 from lab.publish import line_of
-from lab.runs import RunStore, dumps, run_id, write_atomic
+from lab.runs import RunStore, dumps, read_lines, run_id, write_atomic
 from tests.tiny_run import DATA, PROVENANCE, tiny_run
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -299,3 +299,13 @@ def test_a_line_that_a_full_disk_takes_in_part_is_written_whole(store, monkeypat
     log.write([step(1), step(2)])
     file.close()
     assert [line["step"] for line in store.metrics(run)] == [1, 2]
+
+
+def test_a_damaged_line_of_a_committed_file_is_named(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    assert list(read_lines(path)) == []
+    path.write_text('{"a": 1}\n{"a": \n')
+    with pytest.raises(
+        ConfigError, match="runs.jsonl, line 2: holds no JSON. Restore the file from the commit"
+    ):
+        list(read_lines(path))

@@ -108,12 +108,10 @@ def test_one_rate_more_is_tried_where_the_parabola_of_an_arm_is_lowest(lab, tmp_
 
 
 def test_the_rate_more_stays_within_half_a_step_and_is_the_best_one_where_too_few_learn():
-    values = [0.001, 0.01, 0.1, 1.0]
-
-    def lowest(*losses):
-        written = {f"{rate:g}": [loss] for rate, loss in zip(values, losses, strict=True)}
+    def lowest(*losses, values=(0.001, 0.01, 0.1, 1.0)):
+        written = {search.written(rate): [loss] for rate, loss in zip(values, losses, strict=True)}
         means = {rate: loss[0] if loss[0] is not None else 9.0 for rate, loss in written.items()}
-        best = float(min(means, key=means.get))
+        best = values[[*means].index(min(means, key=means.get))]
         interior = {"a": values[0] < best < values[-1]}
         return search.between(
             {
@@ -133,6 +131,8 @@ def test_the_rate_more_stays_within_half_a_step_and_is_the_best_one_where_too_fe
     assert lowest(4.0, 3.6, 1.2, None) == 0.316  # falling ever faster
     assert lowest(None, 1.0, None, 5.0) == 0.01 and lowest(2.0, 1.0, None, None) == 0.01
     assert lowest(1.0, 1.0, 1.0, 1.0) is None  # the first of equals is at the edge
+    # A common rate of many digits: the one more would have its key, and be another run.
+    assert lowest(2.0, 1.0, 2.0, 3.0, values=(0.001, 0.010004, 0.1, 1.0)) == 0.010004
 
 
 def test_each_arm_is_judged_at_its_own_best_rate_and_at_the_common_one(lab, tmp_path):

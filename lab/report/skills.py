@@ -97,7 +97,9 @@ def learning(runs: dict[str, dict[str, Any]], lines: dict[str, dict[str, float]]
                 continue
             scale = summary["val/exact_bytes"] / words
             points = [(t, v * scale) for t, v in record["curves"]["excess"][name] if v is not None]
-            axes.plot(*zip(*points, strict=True), color=COLOURS[number], marker=".", label=label)
+            axes.plot(
+                *zip(*points, strict=True), color=COLOURS[number % len(COLOURS)], marker=".", label=label
+            )
         for label, of_skill in lines.items():
             axes.axhline(of_skill[name], color=GREY, linestyle=(0, (4, 3)), linewidth=1, label=label)
         axes.set_title(name)

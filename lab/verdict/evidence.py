@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from lab.runs import read_lines
 from lab.verdict import lr_range
 from lab.verdict.metric import SEARCHED, Metric, named, value_at_init, value_of
 
@@ -222,8 +223,7 @@ def at_one_rate(plan: dict[str, Any]) -> dict[str, Any]:
 
 def exact_lines(results: Path) -> list[dict[str, Any]]:
     """The lines of results/exact.jsonl: {"claim", "check", "expected", "measured", "holds", "note"} each; none before it is written."""
-    path = results / "exact.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return list(read_lines(results / "exact.jsonl"))
 
 
 def pooled(arms: Sequence[Arm], label: str) -> Arm:

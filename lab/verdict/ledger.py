@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from lab.runs import read_lines
 from lab.verdict.evidence import conditions
 from lab.verdict.outcomes import BEYOND, CONTRADICTED, DECIDED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 
@@ -174,7 +175,7 @@ def seconds_per_flop(results: Path) -> float | None:
     paces = [
         record["summary"]["seconds"] / (record["counts"]["flops_per_token"] * record["summary"]["tokens"])
         for folder in _settings(results)
-        for record in _lines(folder / "runs.jsonl")
+        for record in read_lines(folder / "runs.jsonl")
         if record["state"] == "finished" and record["provenance"]["device_kind"] == "cpu"
     ]
     return statistics.median(paces) if paces else None
@@ -249,7 +250,7 @@ def _swept(results: Path) -> Iterable[dict[str, Any]]:
     """The claims of every published sweep, as evidence."""
     for folder in _settings(results):
         verdict, plan = (json.loads((folder / name).read_text()) for name in ("verdict.json", "plan.json"))
-        records = list(_lines(folder / "runs.jsonl"))
+        records = list(read_lines(folder / "runs.jsonl"))
         spent = sum((record["summary"] or {}).get("seconds") or 0.0 for record in records) / 60
         shared = {
             key: ", ".join(sorted({str(record["provenance"][key]) for record in records})) for key in ("device", "commit")
@@ -275,14 +276,9 @@ def _settings(results: Path) -> list[Path]:
 
 def _checks(results: Path) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
-    for check in _lines(results / "exact.jsonl"):
+    for check in read_lines(results / "exact.jsonl"):
         found.setdefault(check["claim"], []).append(check)
     return found
-
-
-def _lines(path: Path) -> Iterable[dict[str, Any]]:
-    if path.exists():
-        yield from map(json.loads, path.read_text().splitlines())
 
 
 def _why(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
