@@ -48,22 +48,9 @@ def curves(lines: list[dict[str, Any]], monitor: dict[str, Any]) -> dict[str, An
 
 
 def halved(found: dict[str, Any]) -> dict[str, Any] | None:
-    """The curves with about half the points of the longest kind, those of spikes kept; None where nothing is left to take."""
-    marked = {spike[0] for spike in found["spikes"]}
-    sizes = {
-        "train": sum(point[0] not in marked for point in found["train"]),
-        "excess": max(map(len, found["excess"].values()), default=0) * len(found["excess"]),
-        "validation": len(found["validation"]),
-    }
-    name = max(sizes, key=lambda kind: sizes[kind])
-    thinned: Any
-    if name == "excess":
-        thinned = {skill: _thinned(points, len(points) // 2) for skill, points in found["excess"].items()}
-    else:
-        plain = [point for point in found[name] if name == "validation" or point[0] not in marked]
-        spiking = [point for point in found[name] if name == "train" and point[0] in marked]
-        thinned = sorted(_thinned(plain, len(plain) // 2) + spiking) if len(plain) > 3 else found[name]
-    return found | {name: thinned} if thinned != found[name] else None
+    """The curves with half the points of each skill, which figures alone read; None where none is left to take."""
+    thinned = {skill: _thinned(points, len(points) // 2) for skill, points in found["excess"].items()}
+    return found | {"excess": thinned} if thinned != found["excess"] else None
 
 
 def _first_movers(

@@ -55,7 +55,7 @@ def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
 
 
 def line_of(record: dict[str, Any]) -> str:
-    """A record as one line, its curves thinned until it has MAX_LINE_BYTES or less, or no points to spare."""
+    """A record as one line, its curves of skills thinned until it has MAX_LINE_BYTES or less, or no points to spare."""
     thinner: dict[str, Any] | None = record["curves"]
     while thinner is not None:
         record = record | {"curves": thinner}

@@ -43,12 +43,14 @@ REASON_CHARACTERS = 500
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The JSON objects of a committed file, one a line; none without it. Raises ConfigError naming file, line and fix."""
-    for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), start=1):
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
         try:
             value = json.loads(line)
+            if not isinstance(value, dict):
+                raise ValueError("no object")
         except ValueError as error:
             raise ConfigError(
-                f"{path}, line {number}: holds no JSON. Restore the file from the commit."
+                f"{path}, line {number}: holds no JSON object. Restore the file from the commit."
             ) from error
         yield value
 
@@ -301,7 +303,8 @@ class RunStore:
 
     def _prune_checkpoints(self, run_id: str, *, keep: int) -> None:
         folder = self.folder(run_id) / "checkpoint"
-        kept = {*self.checkpoints(run_id)[-keep:], *(int(path.stem) for path in folder.glob("*.keep"))}
+        newest = self.checkpoints(run_id)[-keep:] if keep else []
+        kept = {*newest, *(int(path.stem) for path in folder.glob("*.keep"))}
         for path in folder.glob("[0-9]*"):
             if int(path.stem) not in kept:
                 path.unlink(missing_ok=True)
@@ -354,8 +357,8 @@ class RunStore:
     def collect(self, run_id: str, other: "RunStore") -> str:
         """Take over a run that has ended in another store; "collected", or why not: its state here.
 
-        A run with a result here stays, and so does a running one, or one that others start from. Raises ConfigError where the
-        other's files do not belong together, and changes nothing.
+        A run with a result here stays, and so does a running one; of others the checkpoints to keep stay. Raises ConfigError
+        where the other's files do not belong together, and changes nothing.
         """
         with self.lease(run_id) as held:
             here = self.folder(run_id)
@@ -363,8 +366,6 @@ class RunStore:
                 return "running"
             if (here / "summary.json").exists() and (state := self.state(run_id)) in RESULT_STATES:
                 return state
-            if any((here / "checkpoint").glob("*.keep")):
-                return "lost"
             there, staging = other.folder(run_id), RunStore(self.root / f".collecting-{run_id}")
             staged = staging.folder(run_id)
             try:
@@ -373,13 +374,14 @@ class RunStore:
                     copy.parent.mkdir(parents=True, exist_ok=True)
                     write_atomic(copy, path.read_bytes())
                 staging._verify(run_id, source=there)
-                shutil.rmtree(here / "checkpoint", ignore_errors=True)
                 # Stopped in between, the run is lost, and goes on from its checkpoint or anew.
-                for name in ("config.json", "manifest.json", "metrics.jsonl", "checkpoint", "summary.json"):
-                    if (staged / name).exists():
-                        os.replace(staged / name, here / name)
-                for name in ("error.txt", PRUNED):
+                for name in ("summary.json", "error.txt", PRUNED):
                     (here / name).unlink(missing_ok=True)
+                self._prune_checkpoints(run_id, keep=0)
+                (here / "checkpoint").mkdir(exist_ok=True)
+                names = ("config.json", "manifest.json", "metrics.jsonl", "checkpoint/*", "summary.json")
+                for path in (found for name in names for found in sorted(staged.glob(name))):
+                    os.replace(path, here / path.relative_to(staged))
             finally:
                 shutil.rmtree(staging.root, ignore_errors=True)
         return "collected"

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"error: {problem}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"error: {error.filename or options.folder}: {error.strerror or error}", file=sys.stderr)
         return 2
     except Stopped:
         print("stopped; every started run is saved. The same command continues.", file=sys.stderr)

@@ -68,10 +68,8 @@ def _sweeps(rows: Sequence[Row], results: Path, root: Path) -> list[Work]:
         searched, seeds = (tested(root)[claims[0]][key] for key in ("search", "seeds"))
         local, ended = _local(results, name, searched=searched, seeds=seeds)
         ended = max(ended, _published(results, name, searched=searched))
-        for setting in sorted({local[claim] for claim in claims if claim in local.keys() - answered}):
-            told = tuple(claim for claim in claims if local.get(claim) == setting)
-            work.append(Work(("publish", name, setting), told, 0.0))
-        wanted = [claim for claim in claims if claim not in answered | local.keys()]
+        work += [Work(("publish", name, setting), tuple(told), 0.0) for setting, told in local.items()]
+        wanted = [claim for claim in claims if claim not in answered.union(*local.values())]
         if not wanted:
             continue
         extra = sorted({arm for claim in wanted for arm in tested(root)[claim]["needs"]})
@@ -90,30 +88,34 @@ def _answers(outcome: str) -> bool:
     return outcome in (*DECIDED, INCONCLUSIVE)
 
 
-def _local(results: Path, name: str, *, searched: bool, seeds: int) -> tuple[dict[str, str], int]:
-    """Claims of an ablation that a sweep at nano on stories on this machine has answered, with its setting; how many runs have ended.
+def _local(results: Path, name: str, *, searched: bool, seeds: int) -> tuple[dict[str, list[str]], int]:
+    """Claims of an ablation that unpublished sweeps at nano on stories have answered here, by setting; how many runs have ended.
 
     Where its claims rest on a search of learning rates, sweeps without one don't count; nor do those with conditions of their
     own, nor an inconclusive outcome of fewer seeds than the ablation asks for.
     """
     store, ended = RunStore(results / "runs"), 0
-    answered: dict[str, str] = {}
-    for path in (results / "sweeps" / name).glob("nano-stories-*/plan.json"):
+    answered: dict[str, list[str]] = {}
+    for path in sorted((results / "sweeps" / name).glob("nano-stories-*/plan.json")):
         plan: dict[str, Any] = json.loads(path.read_text())
         if (searched and not (plan.get("search") or plan.get("searching"))) or conditions(plan, ()):
             continue
         runs = run_ids(plan)
         done = sum(store.state(run_id) in END_STATES for run_id in runs)
         ended = max(ended, done)
+        public = results / name / path.parent.name / "plan.json"
+        if public.exists() and set(runs) <= set(run_ids(json.loads(public.read_text()))):
+            continue
         verdict = path.parent / "verdict.json"
         if done == len(runs) and verdict.exists() and "searching" not in plan:
             final = plan.get("stopped") or len(plan["seeds"]) >= seeds
             claims = json.loads(verdict.read_text())["claims"]
-            answered |= {
-                claim["id"]: path.parent.name
+            found = [
+                claim["id"]
                 for claim in claims
                 if claim["outcome"] in DECIDED or (final and claim["outcome"] == INCONCLUSIVE)
-            }
+            ]
+            answered |= {path.parent.name: found} if found else {}
     return answered, ended
 
 

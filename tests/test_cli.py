@@ -215,15 +215,18 @@ def test_a_sweep_trained_elsewhere_comes_back_with_its_report(lab, tmp_path, cap
     rows = json.loads(capsys.readouterr().out)
     assert {row["id"] for row in rows} == {run for arm in planned for run in arm["runs"]}
     assert {row["note"] for row in rows} == {"collected"}
-    path = (
-        places.RESULTS
-        / "sweeps/norm-placement"
-        / json.loads((tmp_path / "out/plan.json").read_text())["setting"]
-        / "plan.json"
-    )
-    more = json.loads(path.read_text()) | {"title": "of more seeds, planned since"}
-    path.write_text(json.dumps(more))
-    assert lab("collect", out) == 0 and json.loads(path.read_text())["title"] == more["title"]
+    carried = json.loads((tmp_path / "out/plan.json").read_text())
+    path = places.RESULTS / "sweeps/norm-placement" / carried["setting"] / "plan.json"
+    assert json.loads(path.read_text()) == carried
+    larger = json.loads(path.read_text())
+    larger["arms"][0]["runs"]["1"] = "0123456789ab"
+    for home in (larger, larger | {"arms": larger["arms"][:1]}):
+        path.write_text(json.dumps(home))
+        assert lab("collect", out) == 0 and json.loads(path.read_text()) == home
+        told = "the report is that of the sweep here" in capsys.readouterr().err
+        assert told is (len(home["arms"]) == 1)  # neither has all runs of the other
+    path.write_text(json.dumps(carried | {"arms": carried["arms"][:1]}))
+    assert lab("collect", out) == 0 and json.loads(path.read_text()) == carried
     assert lab("sweep", *sweep) == 0
     assert "report: " in capsys.readouterr().out
     assert lab("collect", str(tmp_path)) == 2

@@ -300,6 +300,12 @@ def test_what_ended_here_is_not_paid_again(tmp_path):
     ]
     assert item.command == ("publish", "ffn-ratio", "nano-stories-cpu") and item.minutes == 0.0
     assert set(item.claims) == {claim["id"] for claim in claims}
+    public = tmp_path / "ffn-ratio/nano-stories-cpu/plan.json"
+    public.parent.mkdir(parents=True)
+    for published, open_ in ((arms[:2], True), (arms, False)):
+        public.write_text(json.dumps({"arms": published}))
+        listed = worklist.open_work([], tmp_path)
+        assert any(item.command[:2] == ("publish", "ffn-ratio") for item in listed) is open_
 
 
 @pytest.mark.parametrize(
@@ -435,7 +441,8 @@ def test_state_rule_by_hand():
         ("contradicted", "reproduced", "contradicted", "contradicted"),
         ("reproduced", None, "reproduced", "contradicted"),
         ("reproduced", None, "contradicted", "reproduced"),
-        ("reproduced", None, "too small to matter", "too small to matter"),
+        ("reproduced", None, "too small to matter", "reproduced"),
+        ("inconclusive", None, "inconclusive", "inconclusive"),
         (None, "reproduced", None, "not run"),
     ],
 )

@@ -164,11 +164,14 @@ def test_a_result_takes_the_place_of_a_run_without_one(trained, state):
     assert not (home.folder(name) / "error.txt").exists()
 
 
-def test_a_run_that_others_start_from_is_kept(trained):
+def test_checkpoints_that_others_start_from_stay(trained):
     folder, home, name = trained
-    (home.folder(name) / "checkpoint").mkdir(parents=True)
-    home.keep_checkpoint(name, 2)
-    assert parcel.collect(folder, home)[0]["note"] == "kept the run here, lost"
+    with home.lease(name):
+        home.save_checkpoint(name, 1, b"old")
+        home.save_checkpoint(name, 2, b"ours", keep=True)
+    assert parcel.collect(folder, home)[0]["note"] == "collected"
+    assert home.checkpoints(name) == [2, 3] and home.read_checkpoint(name, 2) == b"ours"
+    assert home.load_checkpoint(name) == parcel.store_of(folder).load_checkpoint(name)
 
 
 def test_runs_that_have_a_result_at_home_do_not_travel(trained, shards, tmp_path):

@@ -341,18 +341,22 @@ def test_every_parameter_stands_in_one_optimizer_group():
     assert set(groups["decayed"]) == matrices - {"embedding.weight", "position.weight"}
 
 
-def test_a_full_disk_fails_no_run(tmp_path, shards, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("write", "state"),
+    [("lease", "pending"), ("begin", "pending"), ("save_checkpoint", "lost"), ("finish", "lost")],
+)
+def test_a_full_disk_fails_no_run(tmp_path, shards, monkeypatch, write, state):
     """It stops with a status of its own, and the sweep with it; with room again the run goes on."""
 
-    def full(self, run_id, step, payload, *, keep=False):
+    def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunStore, "save_checkpoint", full)
+        patch.setattr(RunStore, write, full)
         with pytest.raises(SystemExit) as ended:
             trained(tiny_run(), run_id="r", store=tmp_path / "runs", shards=shards)
     store = RunStore(tmp_path / "runs")
-    assert ended.value.code == DISK_FULL and store.state("r") == "lost"
+    assert ended.value.code == DISK_FULL and store.state("r") == state
     waiting: list[str] = []
     with pytest.raises(OSError, match="Make room; the same command goes on"):
         _settle(

@@ -185,11 +185,19 @@ def test_a_study_whose_trials_fail_tries_others_and_says_so(tmp_path):
     assert [row["state"] for row in found.trials].count("fail") == 2 and len(found.trials) == 22
     assert "2 of 22 trials failed" in tune.told(found)[0]
     nothing = searched(tmp_path / "b", lambda points, step: dict.fromkeys(points), sampler="grid", trials=5)
-    assert nothing.best is None and nothing.stopped == "none of the last 5 trials could be trained"
+    assert nothing.best is None and len(nothing.trials) == 5
     again = searched(
         tmp_path / "b", lambda points, step: pytest.fail("no point is left"), sampler="grid", trials=5
     )
     assert len(again.trials) == 5
+    late = searched(
+        tmp_path / "c", lambda points, step: {n: 1.0 if n > 5 else None for n in points}, trials=4, batch=1
+    )
+    assert [row["state"] for row in late.trials].count("complete") == 4 and late.stopped is None
+    never = searched(tmp_path / "d", lambda points, step: dict.fromkeys(points), trials=4, batch=1)
+    assert len(never.trials) == 8 and "stopped: none of the last 8 trials could be trained" in tune.told(
+        never
+    )
 
 
 def test_importances_name_what_they_rest_on(tmp_path):

@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.commands import listing, places
 from lab.commands.jobs import adopt, execute, reopen, told, write_report
-from lab.runs import RESULT_STATES, dumps, write_atomic
+from lab.runs import RESULT_STATES, dumps, read_record, write_atomic
 
 
 def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
@@ -63,8 +63,16 @@ def collect(options: argparse.Namespace, overrides: list[str]) -> int:
         folder = places.RESULTS / "sweeps" / record["ablation"] / record["setting"]
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / "plan.json").exists():
-            known = parcel.plan_of(folder)
-            record = known if set(run_ids(record)) <= set(run_ids(known)) else record
+            fix = f"Remove it, and collect {listing.shown(options.folder)} again."
+            known = read_record(folder / "plan.json", fix=fix)
+            ours, theirs = set(run_ids(known)), set(run_ids(record))
+            if ours - theirs:
+                record = known
+            if ours - theirs and theirs - ours:
+                print(
+                    f"the report is that of the sweep here, which has {len(ours - theirs)} other runs; lab sweep with all seeds and arms reports both",
+                    file=sys.stderr,
+                )
         write_atomic(folder / "plan.json", dumps(record, indent=1))
         page = write_report(record, folder)
     listing.show(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "note"))

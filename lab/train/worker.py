@@ -39,23 +39,33 @@ def work(job: dict[str, Any]) -> None:
     def stop() -> bool:
         return bool(stopped) or (parent is not None and bool(wait([parent.sentinel], timeout=0)))
 
-    with store.lease(run_id) as held:
-        if not held:
-            raise SystemExit(RESUMABLE)
-        if store.state(run_id) in END_STATES:
-            return
-        try:
-            state = _train(job, store, stop)
-        except Exception as error:
-            print(f"run {run_id}: {type(error).__name__}: {error}", file=sys.stderr)
-            if getattr(error, "errno", None) == errno.ENOSPC:
-                raise SystemExit(DISK_FULL) from None
-            out_of_memory = isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
-            reason = "out of memory" if out_of_memory else f"{type(error).__name__}: {error}"
-            store.fail(run_id, traceback.format_exc(), reason=reason)
-            raise SystemExit(1) from None
-    if state is None:
-        raise SystemExit(RESUMABLE)
+    try:
+        with store.lease(run_id) as held:
+            if not held:
+                raise SystemExit(RESUMABLE)
+            if store.state(run_id) in END_STATES:
+                return
+            if not _ended(job, store, stop):
+                raise SystemExit(RESUMABLE)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"run {run_id}: {error}", file=sys.stderr)
+        raise SystemExit(DISK_FULL) from None
+
+
+def _ended(job: dict[str, Any], store: RunStore, stop: Callable[[], bool]) -> bool:
+    """Train to an end state, or to where `stop` pauses the run; a failure is written down. Raises OSError for a full disk."""
+    try:
+        return _train(job, store, stop) is not None
+    except Exception as error:
+        if getattr(error, "errno", None) == errno.ENOSPC:
+            raise
+        print(f"run {job['run_id']}: {type(error).__name__}: {error}", file=sys.stderr)
+        out_of_memory = isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
+        reason = "out of memory" if out_of_memory else f"{type(error).__name__}: {error}"
+        store.fail(job["run_id"], traceback.format_exc(), reason=reason)
+        raise SystemExit(1) from None
 
 
 def _train(job: dict[str, Any], store: RunStore, stop: Callable[[], bool]) -> str | None:

@@ -25,6 +25,7 @@ from typing import Any
 from lab.config import ConfigError
 from lab.tune.space import Range
 
+PATIENCE = 8  # suggested trials in a row that may fail
 Point = dict[str, float]
 Score = Callable[[dict[int, Point], int], dict[int, float | None]]
 
@@ -119,7 +120,7 @@ def search(
     recover(study)
     points = _points(sampler, ranges, seed=seed, trials=trials)
     trials = min(trials, len(points)) if sampler == "grid" else trials
-    stopped = None
+    stopped, idle = None, 0
     while (told := _told(study)) < trials:
         spent = told + len(_failed(study))
         size = min(batch - spent % batch, trials - told)
@@ -127,8 +128,9 @@ def search(
         if not asked:
             break  # no point is left
         _bracket(study, {trial.number: trial for trial in asked}, score, rungs, drop)
-        if _told(study) == told:
-            stopped = f"none of the last {len(asked)} trials could be trained"
+        idle = idle + len(asked) if _told(study) == told else 0
+        if not points and idle >= max(batch, PATIENCE):
+            stopped = f"none of the last {idle} trials could be trained"
             break
     return replace(outcome(study, ranges, rungs), stopped=stopped)
 
@@ -158,7 +160,7 @@ def told(found: Outcome) -> list[str]:
     failed = [row for row in found.trials if row["state"] == "fail" and int(row["id"]) not in retried]
     if failed:
         lines.append(
-            f"{len(failed)} of {len(found.trials)} trials failed and taught nothing; lab status says why"
+            f"{len(failed)} of {len(found.trials)} trials failed and taught nothing; lab status says why of those that ran"
         )
     if found.stopped:
         lines.append(f"stopped: {found.stopped}")

@@ -13,8 +13,9 @@ baseline over seeds, as `lab noise` measured them before.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from lab.config import closest
 from lab.verdict.lr_range import MEASURES
@@ -38,7 +39,9 @@ def problems(claims: Sequence[dict[str, Any]], *, arms: Sequence[str], families:
     for number, claim in enumerate(claims):
         where, known = f"claims[{number}]", (*CLAIM_KEYS, *OPTIONAL_KEYS)
         found += [f"{where}.{key}: must be given." for key in CLAIM_KEYS if key not in claim]
-        found += [f"{where}.{key}: unknown key.{closest(key, known)}" for key in claim if key not in known]
+        found += [
+            f"{where}.{key}: unknown key.{closest(str(key), known)}" for key in claim if key not in known
+        ]
         if not set(CLAIM_KEYS) <= claim.keys() <= set(known):
             continue
         if malformed := _form_problems(claim):
@@ -61,7 +64,7 @@ def problems(claims: Sequence[dict[str, Any]], *, arms: Sequence[str], families:
                 f"{where}.predicate.{name}{problem}"
                 for problem in _predicate_problems(name, parameters, judged, arms=arms, families=families)
             ]
-    ids = [claim["id"] for claim in claims if "id" in claim]
+    ids = [claim["id"] for claim in claims if isinstance(claim.get("id"), str)]
     return found + [
         f"claims: the id {name} stands twice." for name in sorted(set(ids)) if ids.count(name) > 1
     ]
@@ -134,21 +137,21 @@ def _predicate_problems(
 ) -> list[str]:
     """Everything wrong with one predicate of a claim."""
     if name not in PREDICATES:
-        return [f": unknown predicate.{closest(name, PREDICATES)} Known: all, {', '.join(PREDICATES)}."]
+        return [f": unknown predicate.{closest(str(name), PREDICATES)} Known: all, {', '.join(PREDICATES)}."]
     signature = list(inspect.signature(PREDICATES[name]).parameters.values())[1:]
     wanted = sorted(p.name for p in signature if p.default is p.empty)
     optional = sorted(p.name for p in signature if p.default is not p.empty)
     if not set(wanted) <= parameters.keys() <= {*wanted, *optional}:
         more = f" and may take {optional}" if optional else ""
-        return [f": has the keys {sorted(parameters)}. It takes exactly {wanted}{more}."]
+        return [f": has the keys {sorted(map(str, parameters))}. It takes exactly {wanted}{more}."]
     found = []
     if "margin" in wanted:
         found += _margin_problems(parameters["margin"], judged)
     if "inside" in wanted and not _is_interval(parameters["inside"]):
         found.append(f".inside = {parameters['inside']}: must be [lowest x, highest x].")
     malformed = [
-        f".{key} = {parameters[key]}: must be the name of an arm."
-        for key in ("arm", "wider", "narrower")
+        f".{key} = {parameters[key]}: must be a name."
+        for key in ("arm", "wider", "narrower", "family", "line", "claim")
         if key in wanted and not isinstance(parameters[key], str)
     ]
     for key in ("larger", "smaller"):
@@ -169,7 +172,7 @@ def _predicate_problems(
     found += [
         f".{key} = {parameters[key]}: must be a number."
         for key in NUMBERS
-        if key in parameters and not isinstance(parameters[key], int | float)
+        if key in parameters and not _is_number(parameters[key])
     ]
     for key, choices in CHOICES.items():
         if key in parameters and parameters[key] not in choices:
@@ -189,8 +192,12 @@ def _predicate_problems(
     return found
 
 
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def _is_interval(value: Any) -> bool:
-    numbers = isinstance(value, list) and all(isinstance(end, int | float) for end in value)
+    numbers = isinstance(value, list) and all(map(_is_number, value))
     return numbers and len(value) == 2 and value[0] <= value[1]
 
 
@@ -208,9 +215,9 @@ def _is_group(value: Any, keys: Sequence[str], *, or_arm: bool) -> bool:
 def _margin_problems(margin: Any, judged: Metric) -> list[str]:
     if isinstance(margin, dict):
         sds = margin.get("seed_sds")
-        good = set(margin) == {"seed_sds"} and isinstance(sds, int | float) and sds > 0
+        good = set(margin) == {"seed_sds"} and _is_number(sds) and sds > 0
         return [] if good else [f".margin = {margin}: must be a number or {{seed_sds: 2}}."]
-    if not isinstance(margin, int | float) or not 0 < margin < (1 if judged.relative else float("inf")):
+    if not _is_number(margin) or not 0 < margin < (1 if judged.relative else float("inf")):
         if judged.relative:
             return [f".margin = {margin}: must be a fraction between 0 and 1. Write 0.025 for 2.5 %."]
         return [f".margin = {margin}: must be above 0, in the unit of {judged.name}."]

@@ -24,7 +24,6 @@ from lab.verdict.evidence import conditions
 from lab.verdict.outcomes import BEYOND, CONTRADICTED, DECIDED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
-OPPOSITE = {REPRODUCED: CONTRADICTED, CONTRADICTED: REPRODUCED}
 KINDS = ("exact", "init", "cost", "trained")
 Row = dict[str, Any]
 
@@ -82,8 +81,13 @@ def state(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
         return BEYOND if entry.get("beyond") else NOT_RUN
     outcomes = [*own]
     for name in claims_of(entry)[1:]:
-        found = _of_claim("trained", [item for item in evidence if item["claim"] == name])
-        outcomes += [OPPOSITE.get(o, o) for o in found] if name in entry.get("against", ()) else found
+        told = [item for item in evidence if item["claim"] == name]
+        kinds = [item["kind"] for item in told]
+        found = _of_claim("trained" if "trained" in kinds else kinds[0], told) if told else []
+        if name not in entry.get("against", ()):
+            outcomes += found
+        elif found and set(found) == {REPRODUCED}:
+            outcomes.append(CONTRADICTED)
     return next((o for o in (CONTRADICTED, INCONCLUSIVE, SMALL) if o in outcomes), REPRODUCED)
 
 
@@ -288,7 +292,7 @@ def _why(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
         return f"beyond small models on a CPU: {entry['beyond']}" if entry.get("beyond") else ""
     for name in claims_of(entry)[1:]:
         ends = [f"{item['outcome']} ({_where(item)})" for item in evidence if item["claim"] == name]
-        role = "Against it speaks" if name in entry.get("against", ()) else "Its part is"
+        role = "Against it, where it holds, is" if name in entry.get("against", ()) else "Its part is"
         own += [f"{role} {name}, {', '.join(ends)}"] if ends else []
     return ". ".join(own)
 
@@ -298,4 +302,6 @@ def _setting(item: dict[str, Any]) -> str:
 
 
 def _where(item: dict[str, Any]) -> str:
+    if item["kind"] != "trained":
+        return str(item["kind"])
     return ", ".join([f"{item['size']} on {item['data']}", *item["conditions"]])
