@@ -40,10 +40,18 @@ def write_checks(results, *checks):
 
 
 def publish(
-    results, claim, outcome, *, setting="nano-stories-cpu", why="because", seconds=60.0, overrides=()
+    results,
+    claim,
+    outcome,
+    *,
+    setting="nano-stories-cpu",
+    why="because",
+    seconds=60.0,
+    overrides=(),
+    ablation="an-ablation",
 ):
     """A published sweep whose verdict says `outcome` of `claim`."""
-    folder = results / "an-ablation" / setting
+    folder = results / ablation / setting
     (folder / "figures").mkdir(parents=True)
     (folder / "figures" / "final.png").touch()
     plan, records = sweep({"plain_x1": [1.5, 1.5], "plain_x4": [1.5, 1.5]})
@@ -455,6 +463,15 @@ def test_a_row_holds_where_all_that_it_says_holds(own, part, against, state):
         if outcome
     ]
     assert ledger.state(entry, evidence) == state
+
+
+def test_a_row_says_where_its_main_statement_holds_alone(tmp_path):
+    publish(tmp_path, "rope-vs-absolute-loss", "reproduced")
+    assert row_of(tmp_path, "rope-vs-absolute-loss")["alone"] is None
+    publish(tmp_path, "rope-equals-biases", "contradicted", ablation="other")
+    row = row_of(tmp_path, "rope-vs-absolute-loss")
+    assert (row["state"], row["alone"]) == ("contradicted", "reproduced")
+    assert "contradicted; its main statement alone is reproduced |" in page.markdown(page.page([row], []))
 
 
 def test_claims_that_a_row_rests_on_are_claims_of_ablations():

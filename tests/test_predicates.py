@@ -222,6 +222,7 @@ def test_stable_range_by_hand():
     everywhere = {"seeds": [0], "at_init": {"a": 8.0}, "losses": {"a": {"0.001": [None], "0.01": [None]}}}
     assert lr_range.measured(everywhere, "a", "max_stable") == {0: -7}
     assert lr_range.measured(everywhere, "a", "sensitivity") == {}
+    assert lr_range.hopeless(everywhere, "a")
 
 
 def searched(one, other):

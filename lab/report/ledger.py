@@ -67,6 +67,7 @@ def claim(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": row["id"],
         "state": row["state"],
+        "alone": f"its main statement alone is {row['alone']}" if row["alone"] else "",
         "kind": KINDS[row["kind"]],
         "says": row["says"],
         "notes": row["notes"],
@@ -173,7 +174,10 @@ def markdown(content: dict[str, Any]) -> str:
             spent = one["spent"] or (f"about {one['estimate']} to run" if one["estimate"] else "")
             name = f"[{one['id']}](#{one['id']})" if one["evidence"] else one["id"]
             printed = f"; {one['as_printed']}" if one["as_printed"] else ""
-            lines.append(f"| {name} | {one['state']}{printed} | {said} | {differs}{papers} | {spent} |")
+            alone = f"; {one['alone']}" if one["alone"] else ""
+            lines.append(
+                f"| {name} | {one['state']}{alone}{printed} | {said} | {differs}{papers} | {spent} |"
+            )
         lines.append("")
         for one in (one for one in claims if one["evidence"]):
             lines += _details(one)
@@ -191,7 +195,8 @@ def markdown(content: dict[str, Any]) -> str:
 def _details(one: dict[str, Any]) -> list[str]:
     why = f" {escape(one['why'])}." if one["why"] else ""
     printed = f" **{escape(one['as_printed'])}.**" if one["as_printed"] else ""
-    lines = [f"### {one['id']}", "", f"**{one['state']}.**{why}{printed}", ""]
+    state = one["state"] + (f"; {one['alone']}" if one["alone"] else "")
+    lines = [f"### {one['id']}", "", f"**{state}.**{why}{printed}", ""]
     lines += [f"{escape(one['tests'])}", ""] if one["tests"] else []
     for item in one["evidence"]:
         links = ", ".join(f"[{escape(text)}]({path})" for path, text in item["links"])

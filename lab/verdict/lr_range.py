@@ -54,9 +54,13 @@ def cut_off(search: dict[str, Any], *, tolerance: float = TOLERANCE) -> list[str
 def is_bound(search: dict[str, Any], arm: str, measure: str, *, tolerance: float = TOLERANCE) -> bool:
     """Did some seed of the arm diverge everywhere, or stay stable to an edge of the grid that `measure` depends on? Then
     what was measured says only on which side of it the truth lies."""
-    everywhere = not all(_finished_somewhere(curve) for curve in _curves(search, arm).values())
     edges = (min, max) if measure == "width" else (max,)
-    return everywhere or any(_reached(search, arm, edge, tolerance) for edge in edges)
+    return hopeless(search, arm) or any(_reached(search, arm, edge, tolerance) for edge in edges)
+
+
+def hopeless(search: dict[str, Any], arm: str) -> bool:
+    """Did some seed of the arm diverge at every rate?"""
+    return not all(_finished_somewhere(curve) for curve in _curves(search, arm).values())
 
 
 def half_decades(rate: float) -> float:
