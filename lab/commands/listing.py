@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.config import ConfigError
-from lab.runs import RunStore
+from lab.runs import END_STATES, RunStore
 
 UNMEASURED_FLOPS = {"cpu": 4e10, "cuda": 5e13}  # FLOP/s of one run, until a run here has been timed
 PLAN_COLUMNS = (
@@ -89,10 +89,12 @@ def print_plan(plan: Any, store: RunStore, *, as_json: bool) -> None:
 
     device = plan.record["device_kind"]
     workers = plan.engine.workers or default_workers(device)
-    work = sum(row["PFLOP"] * 1e15 * sum(store.state(i) == "pending" for i in row["runs"]) for row in rows)
-    waiting = sum(store.state(run_id) == "pending" for run_id in plan.jobs)
+    open_runs = {run_id for run_id in plan.jobs if store.state(run_id) not in END_STATES}
+    work = sum(row["PFLOP"] * 1e15 * len(open_runs.intersection(row["runs"])) for row in rows)
     minutes = work / _flops_per_second(store, device) / workers / 60
-    print(f"{len(plan.jobs)} runs, {waiting} to train, about {minutes:.0f} min with {workers} at a time")
+    print(
+        f"{len(plan.jobs)} runs, {len(open_runs)} to train, about {minutes:.0f} min with {workers} at a time"
+    )
 
 
 def _flops_per_second(store: RunStore, device: str) -> float:
