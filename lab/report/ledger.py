@@ -20,6 +20,8 @@ READING = (
     "that was fixed before the numbers were seen.",
     "Computed claims are reproduced when every check holds and what the notes print is among what holds. Where only part of "
     "the notes' version holds, or none, the row says so and gives the form that does.",
+    "A row that says several things holds where all of them that were tested hold; where its main statement alone fared otherwise, "
+    "it says so.",
     "Trained claims are judged over paired seeds; their pages have intervals, figures and what else differs between the arms. Several "
     "sizes and texts decide together where those that are decided agree, whatever others leave open; where they disagree the claim "
     "is inconclusive. Sweeps with overrides of their own, or on an earlier recipe of stories, are shown and decide where there are no others.",

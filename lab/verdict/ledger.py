@@ -41,7 +41,7 @@ def rows(results: Path, *, root: Path = ROOT) -> list[Row]:
             *(record for record in measured if record["claim"] in names),
             *(item for item in swept if item["claim"] in names and item["outcome"] != NOT_RUN),
         ]
-        found_state, alone = state(entry, evidence), state({**entry, "parts": (), "against": ()}, evidence)
+        whole, alone = state(entry, evidence), state({**entry, "parts": (), "against": ()}, evidence)
         found.append({
             **{key: entry[key] for key in ("id", "section", "says", "notes", "kind")},
             **{key: entry.get(key) for key in ("source", "beyond")},
@@ -49,8 +49,8 @@ def rows(results: Path, *, root: Path = ROOT) -> list[Row]:
             "ablation": tests[entry["id"]]["ablation"] if entry["id"] in tests else None,
             "statement": tests[entry["id"]]["statement"] if entry["id"] in tests else None,
             "prediction": tests[entry["id"]]["prediction"] if entry["id"] in tests else None,
-            "state": found_state,
-            "alone": alone if alone != found_state else None,
+            "state": whole,
+            "alone": alone if alone != whole else None,
             "as_printed": as_printed(checks.get(entry["id"], ())),
             "why": _why(entry, evidence),
             "evidence": evidence,
