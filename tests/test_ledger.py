@@ -3,18 +3,15 @@
 import copy
 import json
 import re
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 import yaml
 
-from lab import worklist
 from lab.report import ledger as page
 from lab.runs import dumps
 from lab.verdict import ledger, outcomes
-from tests.synthetic_sweep import sweep
+from tests.published_sweep import publish
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -37,39 +34,6 @@ def check(claim, *, holds=True, notes=None):
 def write_checks(results, *checks):
     results.mkdir(exist_ok=True)
     (results / "exact.jsonl").write_text("".join(dumps(c) + "\n" for c in checks))
-
-
-def publish(
-    results,
-    claim,
-    outcome,
-    *,
-    setting="nano-stories-cpu",
-    why="because",
-    seconds=60.0,
-    overrides=(),
-    ablation="an-ablation",
-):
-    """A published sweep whose verdict says `outcome` of `claim`."""
-    folder = results / ablation / setting
-    (folder / "figures").mkdir(parents=True)
-    (folder / "figures" / "final.png").touch()
-    plan, records = sweep({"plain_x1": [1.5, 1.5], "plain_x4": [1.5, 1.5]})
-    plan |= {"data": setting.split("-")[1], "overrides": list(overrides)}
-    for number, record in enumerate(records):
-        record["summary"]["seconds"] = seconds
-        record["provenance"] = {
-            "device": "a CPU",
-            "device_kind": "cpu",
-            "commit": f"{number % 2}abc",
-            "torch": "2",
-        }
-        record["counts"] = {"flops_per_token": 1e6}
-    found = {"id": claim, "outcome": outcome, "why": why, "seeds": 2, "looks": [2]}
-    verdict = {"claims": [found], "confounds": ["one rate for all"]}
-    for name, value in (("verdict.json", verdict), ("plan.json", plan)):
-        (folder / name).write_text(json.dumps(value))
-    (folder / "runs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def row_of(results, claim):
@@ -252,169 +216,6 @@ def test_an_estimate_is_runs_times_the_published_pace(tmp_path):
     entry = {"id": "x", "kind": "trained", "plan": {"size": "nano", "runs": 7}}
     expected = 7 * ledger.flops("nano") * pace / 60
     assert ledger.estimate(entry, {}, ledger.seconds_per_flop(tmp_path)) == pytest.approx(expected, rel=0.05)
-
-
-def test_todo_is_cheapest_first_and_published_lines_are_done(tmp_path):
-    work = worklist.open_work(ledger.rows(tmp_path), tmp_path)
-    assert [item.minutes for item in work] == sorted(item.minutes for item in work)
-    commands = [item.command for item in work]
-    assert ("verify-exact",) in commands and ("measure", "depth-latency") in commands
-    assert any(command[:2] == ("sweep", "ffn-ratio") for command in commands)
-    here = worklist.open_work(ROWS, RESULTS)
-    assert ("verify-exact",) not in [item.command for item in here]
-    listed = {claim for item in here for claim in item.claims}
-    assert "dff-ratio-basin" not in listed and "smoothing-confidence" not in listed  # one beyond the register
-    publish(tmp_path, "dff-64x", "reproduced")
-    (sweep_,) = [
-        item
-        for item in worklist.open_work(ledger.rows(tmp_path), tmp_path)
-        if item.command[:2] == ("sweep", "ffn-ratio")
-    ]
-    assert "dff-64x" not in sweep_.claims and sweep_.command[2:] == (
-        "--published",
-        "size=nano",
-        "data=stories",
-    )
-
-
-def test_what_ended_here_is_not_paid_again(tmp_path):
-    def minutes():
-        work = worklist.open_work(ledger.rows(tmp_path), tmp_path)
-        return next((item.minutes for item in work if item.command[:2] == ("sweep", "ffn-ratio")), None)
-
-    before, folder = minutes(), tmp_path / "sweeps/ffn-ratio/nano-stories-cpu"
-    folder.mkdir(parents=True)
-    arms = [{"runs": {"0": f"a{arm}", "1": f"b{arm}"}} for arm in range(3)]
-    (folder / "plan.json").write_text(json.dumps({"arms": arms, "seeds": [0, 1, 2], "overrides": []}))
-    for arm in range(3):
-        run = tmp_path / f"runs/a{arm}"
-        run.mkdir(parents=True)
-        (run / "summary.json").write_text('{"state": "finished"}')
-    assert minutes() == pytest.approx(before - 3 * 1.0)  # a minute a run before any was published
-    claims = [
-        {"id": claim, "outcome": "reproduced"}
-        for claim, test in ledger.tested().items()
-        if test["ablation"] == "ffn-ratio"
-    ]
-    (folder / "verdict.json").write_text(json.dumps({"claims": claims}))
-    assert minutes() is not None  # three runs are still open
-    for arm in range(3):
-        run = tmp_path / f"runs/b{arm}"
-        run.mkdir()
-        (run / "summary.json").write_text('{"state": "diverged"}')
-    assert minutes() is None
-    [item] = [
-        item for item in worklist.open_work(ledger.rows(tmp_path), tmp_path) if item.command[0] == "publish"
-    ]
-    assert item.command == ("publish", "ffn-ratio", "nano-stories-cpu") and item.minutes == 0.0
-    assert set(item.claims) == {claim["id"] for claim in claims}
-    public = tmp_path / "ffn-ratio/nano-stories-cpu/plan.json"
-    public.parent.mkdir(parents=True)
-    for published, open_ in ((arms[:2], True), (arms, False)):
-        public.write_text(json.dumps({"arms": published}))
-        listed = worklist.open_work([], tmp_path)
-        assert any(item.command[:2] == ("publish", "ffn-ratio") for item in listed) is open_
-
-
-@pytest.mark.parametrize(
-    ("setting", "seeds", "outcome", "overrides", "open_"),
-    [
-        ("nano-stories-cpu", 3, "inconclusive", ["size=nano", "tracker=none"], False),
-        ("nano-stories-cpu", 1, "inconclusive", [], True),
-        ("nano-stories-cpu-a1b2c3", 3, "reproduced", ["optimizer.lr=1e-5"], True),
-        ("pico-stories-cpu", 3, "reproduced", [], True),
-    ],
-)
-def test_a_toy_sweep_answers_no_claim(tmp_path, setting, seeds, outcome, overrides, open_):
-    folder = tmp_path / "sweeps/ffn-ratio" / setting
-    folder.mkdir(parents=True)
-    plan = {"arms": [], "seeds": list(range(seeds)), "overrides": overrides}
-    (folder / "plan.json").write_text(json.dumps(plan))
-    listed = [{"id": claim, "outcome": outcome} for claim in ledger.tested()]
-    (folder / "verdict.json").write_text(json.dumps({"claims": listed}))
-    work = worklist.open_work(ledger.rows(tmp_path), tmp_path)
-    assert any(item.command[:2] == ("sweep", "ffn-ratio") for item in work) is open_
-
-
-def test_the_budget_is_kept_and_a_failure_ends_the_run(monkeypatch, capsys, tmp_path):
-    ran: list[str] = []
-    monkeypatch.setattr(
-        worklist, "_carried_out", lambda command, *, minutes: (ran.append(command[0]) or 0, 2.0)
-    )
-    work = [
-        worklist.Work((name,), (), minutes)
-        for name, minutes in (("a", 1.0), ("b", 1.5), ("c", 2.0), ("d", 9.0))
-    ]
-    assert worklist.run(work, tmp_path, budget=5.0) == 0
-    assert ran == ["a", "b"]
-    assert (
-        "2 left, for 0 claims; the next, lab c, needs about 2.0 core-minutes: make claims BUDGET=2\n"
-        in capsys.readouterr().out
-    )
-    assert "not run" in (tmp_path / "LEDGER.md").read_text()
-    monkeypatch.setattr(
-        worklist, "_carried_out", lambda command, *, minutes: (ran.append(command[0]) or 3, 2.0)
-    )
-    assert worklist.run(work, tmp_path, budget=5.0) == 3 and ran[-1] == "a"
-
-
-def test_a_sweep_that_has_ended_is_published_and_a_refusal_stops_nothing(monkeypatch, tmp_path):
-    ran: list[tuple[str, ...]] = []
-    monkeypatch.setattr(
-        worklist,
-        "_carried_out",
-        lambda command, *, minutes: (ran.append(command) or 2 * (command[0] == "publish"), 0.1),
-    )
-    plan = tmp_path / "sweeps/norm/nano-stories-cpu/plan.json"
-    plan.parent.mkdir(parents=True)
-    plan.write_text("{}")
-    work = [
-        worklist.Work(("publish", "bias", "nano-stories-cpu"), (), 0.0),
-        worklist.Work(("sweep", "norm"), (), 1.0),
-    ]
-    assert worklist.run(work, tmp_path, budget=5.0) == 0
-    assert ran == [
-        ("publish", "bias", "nano-stories-cpu"),
-        ("sweep", "norm"),
-        ("publish", "norm", "nano-stories-cpu"),
-    ]
-
-
-def test_a_sweep_is_stopped_where_the_budget_ends(monkeypatch, capsys, tmp_path):
-    given: list[float | None] = []
-    monkeypatch.setattr(
-        worklist, "_carried_out", lambda command, *, minutes: (given.append(minutes), minutes)
-    )
-    work = [worklist.Work(("sweep", "norm"), (), 82.0), worklist.Work(("sweep", "bias"), (), 90.0)]
-    assert worklist.run(work, tmp_path, budget=10.0) == 0
-    assert given == [10.0] and "2 left, this one among them" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("status", [130, 0])
-def test_a_command_at_the_end_of_its_budget_is_interrupted_and_may_still_end_well(
-    monkeypatch, tmp_path, status
-):
-    started, told = tmp_path / "started", tmp_path / "told"
-    slow = f"""
-import pathlib, signal, sys, time
-def stop(*_):
-    pathlib.Path({str(told)!r}).touch()
-    sys.exit({status})
-signal.signal(signal.SIGINT, stop)
-pathlib.Path({str(started)!r}).touch()
-time.sleep(600)
-"""
-    real = subprocess.Popen
-
-    def begun(words):
-        process = real([words[0], "-c", slow])
-        while not started.exists():
-            time.sleep(0.01)
-        return process
-
-    monkeypatch.setattr(subprocess, "Popen", begun)
-    ended, spent = worklist._carried_out(["sweep", "norm"], minutes=0.01)
-    assert told.exists() and ended == (None if status == 130 else 0) and spent >= 0.01
 
 
 def test_the_commands(capsys):
