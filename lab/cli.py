@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lab.commands import arguments, checkpoints, corpora, evidence, runs, sweeps, training, tuning
-from lab.config import ConfigError, closest
-from lab.runs import STOPPED
+from lab.config.strict import ConfigError, closest
+from lab.store.states import STOPPED
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -90,7 +90,7 @@ COMMANDS: dict[str, Any] = {
     ),
     "collect": (
         sweeps.collect,
-        "merge the runs that python -m lab.worker DIR trained, and write their report",
+        "merge the runs that python -m lab.sweep.away DIR trained, and write their report",
         arguments.collect,
     ),
     "status": (runs.status, "list every run and its state", arguments.listed),

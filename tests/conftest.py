@@ -9,7 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory) -> Path:
     """A small stories corpus under the byte tokenizer."""
-    from lab.config import Vocab
+    from lab.config.schema import Vocab
     from lab.data.prepare import prepare
     from tests.tiny_run import DATA
 

@@ -112,7 +112,7 @@ def test_what_reads_results_knows_runs_only():
     ("module", "allowed"),
     [
         ("lab.train.worker", {"torch"}),
-        ("lab.worker", {"torch"}),
+        ("lab.sweep.away", {"torch"}),
         ("lab.report", set()),
         ("lab.verdict.claims", set()),
         ("lab.cli", set()),

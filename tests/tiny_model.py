@@ -11,7 +11,7 @@ import torch.nn.functional as F
 import yaml
 
 import lab.model
-from lab import config as c
+from lab.config import schema as c
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
 

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from lab import config as c
+from lab.config import schema as c
 from lab.train.worker import work
 from tests.tiny_model import SHAPE, tiny
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lab.runs import MetricsLog, RunStore, write_atomic
+from lab.store.files import write_atomic
+from lab.store.run_store import MetricsLog, RunStore
 
 RUN = "0123456789ab"
 MARKERS = {

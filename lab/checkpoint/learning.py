@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.config import ConfigError, run_config
+from lab.config.schema import run_config
+from lab.config.strict import ConfigError
 from lab.report import canvas
-from lab.report import skills as pictures
-from lab.runs import RunStore, write_atomic
+from lab.report import skill_figures as pictures
+from lab.store.files import write_atomic
+from lab.store.run_store import RunStore
 
 TOTAL = "total"
 

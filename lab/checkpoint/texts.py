@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from lab import trained
+from lab.checkpoint import trained
 from lab.data.shards import END_OF_TEXT_ID
-from lab.runs import RunStore
-from lab.train.sample import continued, text_of
+from lab.store.run_store import RunStore
+from lab.train.continuation import continued, text_of
 
 
 def write(

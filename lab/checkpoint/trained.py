@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.config import ConfigError, RunConfig, run_config
+from lab.config.schema import RunConfig, run_config
+from lab.config.strict import ConfigError
 from lab.data.prepare import prepare
 from lab.data.shards import Shards
 from lab.data.tokenizer import Tokenizer, load_tokenizer
 from lab.model.transformer import Transformer
-from lab.runs import RunStore
-from lab.train import checkpoint
+from lab.store.run_store import RunStore
+from lab.train import snapshot as checkpoint
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def plan(parser: argparse.ArgumentParser) -> None:
     _ablation(parser)
     parser.add_argument(
         "--out", type=Path, metavar="DIR",
-        help="write resolved runs and token shards to DIR. python -m lab.worker DIR trains them on a machine with this "
+        help="write resolved runs and token shards to DIR. python -m lab.sweep.away DIR trains them on a machine with this "
         "repository, torch 2.11 or newer and numpy; lab collect DIR merges them. engine.device=cuda plans for a GPU there",
     )  # fmt: skip
     listed(parser)
@@ -131,7 +131,7 @@ def skills(parser: argparse.ArgumentParser) -> None:
 
 
 def tune(parser: argparse.ArgumentParser) -> None:
-    from lab.tune import space
+    from lab.sweep import space
 
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = f"{parser.description}\n\n{space.__doc__}"

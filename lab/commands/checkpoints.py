@@ -7,11 +7,11 @@ from lab.commands import listing, places
 
 
 def sample(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.branch import run_named
-    from lab.progress import preparing
+    from lab.plan.branch import run_named
+    from lab.sweep.progress import preparing
 
     name = run_named(options.name, places.store(), asked=f"{options.name} (command line)")
-    from lab.texts import write
+    from lab.checkpoint.texts import write
 
     with preparing() as show:
         texts = write(
@@ -30,11 +30,11 @@ def sample(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def export(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.branch import run_named
-    from lab.progress import preparing
+    from lab.plan.branch import run_named
+    from lab.sweep.progress import preparing
 
     name = run_named(options.name, places.store(), asked=f"{options.name} (command line)")
-    from lab.export import folder
+    from lab.checkpoint.export import folder
 
     with preparing() as show:
         about = folder.write(name, places.store(), options.folder, cache=places.CACHE, progress=show)

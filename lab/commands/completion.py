@@ -20,7 +20,7 @@ def candidates(command: str, word: str, *, commands: list[str], ablations: list[
         return [name for name in ablations if name.startswith(word)]
     if command not in ("train", "sweep", "plan", "baselines", "noise"):
         return []
-    from lab.compose import groups, leaves
+    from lab.config.compose import groups, leaves
 
     key, equals, value = word.partition("=")
     if equals:

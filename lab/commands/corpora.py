@@ -6,7 +6,7 @@ from lab.commands import listing, places
 
 
 def axes(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.compose import variants
+    from lab.config.compose import variants
 
     rows = [
         {"id": f"{v.group}={v.name}", "state": "default" if v.default else "available", "what": v.what}
@@ -17,10 +17,10 @@ def axes(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def baselines(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.compose import Override, compose
+    from lab.config.compose import Override, compose
     from lab.data import ngram
-    from lab.planned_arm import prepared
-    from lab.progress import preparing
+    from lab.plan.planned_arm import prepared
+    from lab.sweep.progress import preparing
 
     config = compose([Override(text) for text in overrides])
     with preparing() as show:
@@ -36,7 +36,7 @@ def baselines(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def skills(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.skills import compare
+    from lab.checkpoint.learning import compare
 
     columns, rows = compare(options.runs, places.store(), cache=places.CACHE, figure=options.figure)
     listing.show(rows, as_json=options.json, columns=columns)

@@ -6,16 +6,15 @@ from typing import Any
 
 from lab.commands import listing, places
 from lab.commands.jobs import execute, outcomes, reopen, tell_failures
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 
 
 def claims(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab import worklist
-    from lab.verdict import ledger
+    from lab.lecture import ledger, worklist
 
     rows = ledger.rows(places.RESULTS)
     if options.write:
-        from lab.report import ledger as page
+        from lab.lecture import ledger_page as page
 
         for path in page.write(rows, ledger.beyond_register(places.RESULTS), places.RESULTS):
             print(listing.shown(path), file=sys.stderr)
@@ -45,7 +44,7 @@ def claims(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def verify_exact(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.exact import verify
+    from lab.lecture.exact import verify
 
     records = verify.verify(options.names)
     rows = [{"id": r["claim"], "state": "holds" if r["holds"] else "fails", **r} for r in records]
@@ -56,7 +55,7 @@ def verify_exact(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def measure(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.exact import measure as measuring
+    from lab.lecture.exact import measuring
 
     rows = []
     for record in measuring.measure(options.names, device=options.device):
@@ -68,9 +67,9 @@ def measure(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def noise(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab import plan as planning
-    from lab.progress import preparing
-    from lab.verdict import noise as measuring
+    from lab.plan import planning
+    from lab.sweep.progress import preparing
+    from lab.verdict import seed_noise as measuring
 
     with preparing() as show:
         plan = planning.make_noise(overrides, results=places.RESULTS, cache=places.CACHE, progress=show)

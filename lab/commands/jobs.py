@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from lab.commands import listing, places
-from lab.runs import END_STATES, LIKENESS, NUMERICS, RESULT_STATES
+from lab.store.identity import NUMERICS
+from lab.store.run_store import LIKENESS
+from lab.store.states import END_STATES, RESULT_STATES
 
 MENTIONED = 3
 
 
 def execute(plan: Any, *, quiet: bool) -> dict[str, str]:
     """Train a plan's jobs with the tracker following and progress shown."""
-    from lab import sweep, tracker
-    from lab.progress import shown
+    from lab.sweep import local as sweep
+    from lab.sweep.progress import shown
+    from lab.track import follower as tracker
 
     store = places.store()
     follower = (
@@ -83,7 +86,7 @@ def tell_failures(rows: list[dict[str, Any]]) -> int:
 
 def reopen(plan: Any) -> None:
     """Make failed runs, and finished ones of another torch or kind of device, pending again."""
-    from lab.provenance import provenance
+    from lab.store.provenance import provenance
 
     store = places.store()
     for run_id, job in plan.jobs.items():
@@ -99,9 +102,9 @@ def reopen(plan: Any) -> None:
 
 def adopt(plan: Any) -> int:
     """Enter published results of runs that have not started here, of the torch and kind of device of here; how many."""
-    from lab.config import run_config
-    from lab.provenance import provenance
-    from lab.publish import published_runs
+    from lab.config.schema import run_config
+    from lab.report.publication import published_runs
+    from lab.store.provenance import provenance
 
     store, entered = places.store(), 0
     for record in published_runs(places.RESULTS):

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.config import ConfigError
-from lab.runs import END_STATES, RunStore
+from lab.config.strict import ConfigError
+from lab.store.run_store import RunStore
+from lab.store.states import END_STATES
 
 UNMEASURED_FLOPS = {"cpu": 4e10, "cuda": 5e13}  # FLOP/s of one run, until a run here has been timed
 PLAN_COLUMNS = (
@@ -85,7 +86,7 @@ def print_plan(plan: Any, store: RunStore, *, as_json: bool) -> None:
     show(rows, as_json=as_json, columns=PLAN_COLUMNS)
     if as_json:
         return
-    from lab.sweep import default_workers
+    from lab.sweep.local import default_workers
 
     device = plan.record["device_kind"]
     workers = plan.engine.workers or default_workers(device)

@@ -6,7 +6,7 @@ Read as `places.RESULTS` when it is needed, never imported by name: a test then 
 import os
 from pathlib import Path
 
-from lab.runs import RunStore
+from lab.store.run_store import RunStore
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(os.environ.get("LAB_RESULTS", ROOT / "results"))

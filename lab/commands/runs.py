@@ -5,8 +5,8 @@ from typing import Any
 
 from lab.commands import arguments, listing, places
 from lab.commands.jobs import write_report
-from lab.config import ConfigError, closest
-from lab.runs import read_record
+from lab.config.strict import ConfigError, closest
+from lab.store.files import read_record
 
 
 def status(options: argparse.Namespace, overrides: list[str]) -> int:
@@ -26,8 +26,8 @@ def status(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def report(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.publish import published
     from lab.report import write
+    from lab.report.publication import published
     from lab.verdict.evidence import exact_lines
 
     here = {plan["setting"]: plan for plan in _plans(options.name)}
@@ -45,7 +45,7 @@ def report(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def publish(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab import publish as publishing
+    from lab.report import publication as publishing
 
     plans = {plan["setting"]: plan for plan in _plans(options.name)}
     if not plans:
@@ -60,8 +60,8 @@ def publish(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def sync(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab import tracker
-    from lab.compose import Override, compose
+    from lab.config.compose import Override, compose
+    from lab.track import follower as tracker
 
     to = compose([Override(text) for text in overrides]).tracker
     if to.name == "none":

@@ -6,12 +6,13 @@ from typing import Any
 
 from lab.commands import listing, places
 from lab.commands.jobs import adopt, execute, reopen, told, write_report
-from lab.runs import RESULT_STATES, dumps, read_record, write_atomic
+from lab.store.files import dumps, read_record, write_atomic
+from lab.store.states import RESULT_STATES
 
 
 def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
     plan = _planned(options, overrides)
-    from lab import staged
+    from lab.sweep import stages as staged
 
     if options.search:
         staged.refuse_search(plan)
@@ -41,7 +42,7 @@ def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def plan(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab import parcel
+    from lab.sweep import parcel
 
     made = _planned(options, overrides, elsewhere=options.out is not None)
     if options.out is not None:
@@ -49,12 +50,12 @@ def plan(options: argparse.Namespace, overrides: list[str]) -> int:
     listing.print_plan(made, places.store(), as_json=options.json)
     if options.out is not None and not options.json:
         where = listing.shown(options.out)
-        print(f"written to {where}; there: python -m lab.worker {where}; then here: lab collect {where}")
+        print(f"written to {where}; there: python -m lab.sweep.away {where}; then here: lab collect {where}")
     return 0
 
 
 def collect(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab import parcel
+    from lab.sweep import parcel
     from lab.verdict.evidence import run_ids
 
     rows, record = parcel.collect(options.folder, places.store()), parcel.plan_of(options.folder)
@@ -82,8 +83,8 @@ def collect(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def _planned(options: argparse.Namespace, overrides: list[str], *, elsewhere: bool = False) -> Any:
-    from lab import plan as planning
-    from lab.progress import preparing
+    from lab.plan import planning
+    from lab.sweep.progress import preparing
 
     with preparing() as show:
         return planning.make(

@@ -5,15 +5,15 @@ import sys
 
 from lab.commands import places
 from lab.commands.jobs import execute, reopen, told
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 
 
 def train(options: argparse.Namespace, overrides: list[str]) -> int:
     if options.cfg or options.info:
         return _hydra(options, overrides)
-    from lab.compose import expand
-    from lab.plan import make_single
-    from lab.progress import preparing
+    from lab.config.compose import expand
+    from lab.plan.planning import make_single
+    from lab.sweep.progress import preparing
 
     points = expand(overrides) if options.multirun else [overrides]
     with preparing() as show:
@@ -29,7 +29,7 @@ def _hydra(options: argparse.Namespace, overrides: list[str]) -> int:
     """Hydra's own --cfg and --info on the same tree, after our own check of the overrides."""
     import hydra
 
-    from lab.compose import CONF, Override, checked, machine_defaults
+    from lab.config.compose import CONF, Override, checked, machine_defaults
 
     flags = [f"--{flag}={value}" for flag, value in (("cfg", options.cfg), ("info", options.info)) if value]
     written = [Override(text) for text in overrides]

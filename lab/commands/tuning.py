@@ -7,10 +7,10 @@ from lab.commands.jobs import execute
 
 
 def tune(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.runs import NUMERICS
-    from lab.tune import space
-    from lab.tune import study as tuning
-    from lab.tune.trials import Trials
+    from lab.store.identity import NUMERICS
+    from lab.sweep import space
+    from lab.sweep import study as tuning
+    from lab.sweep.trials import Trials
 
     tuning.check_name(options.name)
     ranges, rest = space.parsed(overrides)

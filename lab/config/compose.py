@@ -15,10 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lab.config import STRUCTURAL, Config, ConfigError, build, closest, convert, show
-from lab.rules import problems_of
+from lab.config.rules import problems_of
+from lab.config.schema import STRUCTURAL, Config
+from lab.config.strict import ConfigError, build, closest, convert, show
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
 
 SECRET = re.compile(

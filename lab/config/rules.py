@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from lab.board import BOARDS, lack
-from lab.config import Config
-from lab.shape import misfits, width_and_depth
+from lab.config.schema import Config
+from lab.config.shape import misfits, width_and_depth
+from lab.config.trackers import BOARDS, lack
 
 Rule = tuple[str, Callable[[Config], Any], Callable[[Any], bool], str]
 

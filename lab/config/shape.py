@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from lab.config import Config
+from lab.config.schema import Config
 
 
 def width_and_depth(config: Config) -> tuple[int, int]:

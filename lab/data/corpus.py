@@ -19,11 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from lab.config import ConfigError, Data
-from lab.data import near_duplicates, stories, tellers
+from lab.config.schema import Data
+from lab.config.strict import ConfigError
+from lab.data import near_duplicates
 from lab.data.files import SUFFIXES, kind, read_documents
 from lab.data.shards import file_sha256
-from lab.data.stories import Story
+from lab.data.stories import generator as stories
+from lab.data.stories import tellers
+from lab.data.stories.generator import Story
 
 HUB_NAME = "roneneldan/TinyStories"
 HUB_REVISION = "f54c09fd23315a6f9c86f9dc80f725de7d8f9c64"

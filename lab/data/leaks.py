@@ -8,7 +8,7 @@ both splits are draws from one distribution, and likeness is what that distribut
 from collections.abc import Sequence
 from typing import Any
 
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 from lab.data.corpus import Corpus, Document, Documents, batches, digest
 from lab.data.near_duplicates import SIMILAR, Index
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.config import Data, Vocab
+from lab.config.schema import Data, Vocab
 from lab.data.corpus import Corpus, Document, Documents, batches, open_corpus
 from lab.data.leaks import Leaks
 from lab.data.shards import (
@@ -31,7 +31,7 @@ from lab.data.shards import (
     meta_checksum,
     token_dtype,
 )
-from lab.data.stories import SKILLS, Story
+from lab.data.stories.generator import SKILLS, Story
 from lab.data.tokenizer import TRAINING_BYTES, Tokenizer, tokenizer_hash, train_tokenizer
 
 BUILDER_VERSION = 3

@@ -13,7 +13,8 @@ from typing import Protocol
 from tokenizers import Tokenizer as BpeModel
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from lab.config import ConfigError, Vocab
+from lab.config.schema import Vocab
+from lab.config.strict import ConfigError
 
 END_OF_TEXT = "<|endoftext|>"
 TRAINING_BYTES = 32_000_000

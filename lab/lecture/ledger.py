@@ -2,8 +2,8 @@
 
     ablations/ledger/*.yaml             what the notes say, and the source where it says otherwise (its README has the keys)
     ablations/*.yaml                    the statement under test and its prediction, for trained claims
-    results/exact.jsonl                 checks of computed claims            (lab/exact/verify.py)
-    results/measured/*.json             claims on fresh models and on time   (lab/exact/measure.py)
+    results/exact.jsonl                 checks of computed claims            (lab/lecture/exact/verify.py)
+    results/measured/*.json             claims on fresh models and on time   (lab/lecture/exact/measuring.py)
     results/<ablation>/<setting>/       published sweeps: verdict.json, plan.json, runs.jsonl
 
 The same files give the same rows. Core-minutes are CPU seconds of one core over 60; an estimate stands beside every trained
@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lab.runs import read_lines
+from lab.store.files import read_lines
 from lab.verdict.evidence import conditions
 from lab.verdict.outcomes import BEYOND, CONTRADICTED, DECIDED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 

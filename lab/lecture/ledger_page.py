@@ -1,4 +1,4 @@
-"""The ledger as a page: LEDGER.md and ledger.html from the rows of lab/verdict/ledger.py.
+"""The ledger as a page: LEDGER.md and ledger.html from the rows of lab/lecture/ledger.py.
 
 Everything is plain text until a form escapes it; links go to files of the repository, by relative paths.
 """
@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from lab.report import html
 from lab.report.markdown import escape
-from lab.runs import write_atomic
+from lab.store.files import write_atomic
 from lab.verdict.outcomes import STATES
 
 READING = (

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.report import ledger as page
-from lab.runs import END_STATES, STOPPED, RunStore
-from lab.verdict import ledger
+from lab.lecture import ledger
+from lab.lecture import ledger_page as page
+from lab.lecture.ledger import ROOT, Row, flops, seconds_per_flop, tested
+from lab.store.run_store import RunStore
+from lab.store.states import END_STATES, STOPPED
 from lab.verdict.evidence import conditions, run_ids
-from lab.verdict.ledger import ROOT, Row, flops, seconds_per_flop, tested
 from lab.verdict.outcomes import DECIDED, INCONCLUSIVE
 
 LEAST_MINUTES = 1.0  # a sweep is not begun for less

@@ -14,7 +14,8 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from lab.config import ConfigError, Shape
+from lab.config.schema import Shape
+from lab.config.strict import ConfigError
 from lab.model import kernel
 from lab.model.bias import Biases
 from lab.model.kernel import kernel_for, logit_max

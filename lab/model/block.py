@@ -12,7 +12,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 from lab.model.norm_placement import NormPlacement
 from lab.model.position import Position
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lab.model.noise import keyed_generator
+from lab.model.randomness import keyed_generator
 
 
 def dropout(x: Tensor, *, rate: float, key: Sequence[int] | None, site: str) -> Tensor:

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 from lab.model.activation import Activation
 from lab.model.linear import Linear, ResidualLinear, ValueLinear
 

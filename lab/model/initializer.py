@@ -17,8 +17,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from lab.config import Init
-from lab.model.noise import keyed_generator
+from lab.config.schema import Init
+from lab.model.randomness import keyed_generator
 
 
 def declared_roles(model: nn.Module) -> dict[str, str]:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from lab.config import ConfigError, Shape
+from lab.config.schema import Shape
+from lab.config.strict import ConfigError
 from lab.model.position import Position
 
 Sees = Callable[[Tensor, Tensor], Tensor]

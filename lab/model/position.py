@@ -25,7 +25,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from lab.config import ConfigError, Shape
+from lab.config.schema import Shape
+from lab.config.strict import ConfigError
 
 
 class Position(nn.Module):

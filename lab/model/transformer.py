@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lab.config import ConfigError, RunConfig
+from lab.config.schema import RunConfig
+from lab.config.strict import ConfigError
 from lab.model import activation, bias, block, ffn, norm, norm_placement, pattern, position
 from lab.model.attention import Attention
 from lab.model.dropout import dropout

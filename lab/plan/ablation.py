@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.compose import ROOT, Override, compose
-from lab.config import Config, ConfigError, RunConfig, build, closest, collected, neutral
+from lab.config.compose import ROOT, Override, compose
+from lab.config.schema import Config, RunConfig
+from lab.config.strict import ConfigError, build, closest, collected, neutral
 from lab.verdict import claim_schema
 
 ABLATIONS = ROOT / "ablations"
@@ -18,7 +19,7 @@ HOLDS = (
     "parameters",
     "flops_per_token",
     *OF_TEXT,
-)  # see lab/matching.py
+)  # see lab/plan/matching.py
 SOLVES = ("none", "d_ff", "width", "depth")
 EXAMPLE = "CONTRIBUTING.md has a whole file of ablations/ as an example."
 X_VALUES: dict[str, Callable[[RunConfig], float]] = {
@@ -41,7 +42,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Match:
-    """What every arm has as much of as the baseline, and which free dimension is solved for it (lab/matching.py).
+    """What every arm has as much of as the baseline, and which free dimension is solved for it (lab/plan/matching.py).
 
     tolerance: the relative mismatch from which an arm is refused.
     """
@@ -62,7 +63,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Search:
-    """A search of learning rates (lab/search.py): an odd number of `points`, `decades` apart, on `seeds` that judge nothing."""
+    """A search of learning rates (lab/sweep/search.py): an odd number of `points`, `decades` apart, on `seeds` that judge nothing."""
 
     points: int = neutral(5)
     decades: float = neutral(0.5)

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from lab.config import STRUCTURAL, ConfigError, RunConfig, closest, run_config, show
-from lab.runs import RunStore
+from lab.config.schema import STRUCTURAL, RunConfig, run_config
+from lab.config.strict import ConfigError, closest, show
+from lab.store.run_store import RunStore
 
 
 def resolve(

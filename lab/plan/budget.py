@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 
-from lab.config import Config, ConfigError, RunConfig, Shape, run_config
+from lab.config.schema import Config, RunConfig, Shape, run_config
+from lab.config.shape import heads, misfits, width_and_depth
+from lab.config.strict import ConfigError
 from lab.model.activation import VARIANTS as ACTIVATIONS
 from lab.model.bias import simplest
 from lab.model.ffn import VARIANTS as FFNS
 from lab.model.norm import VARIANTS as NORMS
 from lab.model.transformer import Transformer
-from lab.shape import heads, misfits, width_and_depth
 
 PLAIN_RATIO, GATED_RATIO = 4.0, 8 / 3  # of equal parameters: 2 * 4 = 3 * 8/3 (Shazeer 2020, arXiv:2002.05202)
 

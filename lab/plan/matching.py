@@ -1,6 +1,6 @@
 """The solver that gives every arm of an ablation as much of one count as the baseline has.
 
-A count of the model (lab/budget.py, Counts) is met by solving d_ff, the width or the depth; a count of the text that training
+A count of the model (lab/plan/budget.py, Counts) is met by solving d_ff, the width or the depth; a count of the text that training
 reads is the budget's own, and is held where the budget is counted in it. What is missed is measured, never assumed.
 """
 
@@ -8,8 +8,9 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from lab.budget import Corpus, counts, networks_passed, ratio, shape
-from lab.config import Config, ConfigError, RunConfig, Shape
+from lab.config.schema import Config, RunConfig, Shape
+from lab.config.strict import ConfigError
+from lab.plan.budget import Corpus, counts, networks_passed, ratio, shape
 
 WIDEST = 48  # head sizes across, of the widths that are tried
 DEEPEST = 1024

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import branch
-from lab.ablation import OF_TEXT, Arm, Match
-from lab.compose import has_gpu
-from lab.config import Config, ConfigError, RunConfig, collected
-from lab.runs import RunStore, run_id
+from lab.config.compose import has_gpu
+from lab.config.schema import Config, RunConfig
+from lab.config.strict import ConfigError, collected
+from lab.plan import branch
+from lab.plan.ablation import OF_TEXT, Arm, Match
+from lab.store.identity import run_id
+from lab.store.run_store import RunStore
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,9 @@ def prepared(
     config: Config, *, cache: Path, progress: Callable[[str, float], None] | None
 ) -> tuple[Path, Any]:
     """The folder of the configuration's shards and what a budget needs to know of them."""
-    from lab.budget import Corpus
     from lab.data.prepare import prepare
     from lab.data.shards import Shards
+    from lab.plan.budget import Corpus
 
     folder = prepare(config.data, config.vocab, cache=cache, progress=progress)
     shards = Shards.open(folder)
@@ -102,7 +104,7 @@ def resolve_all(
     source: str, progress: Callable[[str, float], None] | None,
 ) -> list[PlannedArm]:  # fmt: skip
     """Every arm resolved and matched to the baseline. Raises ConfigError with the problems of all arms."""
-    from lab import budget, matching
+    from lab.plan import budget, matching
 
     corpora: dict[str, tuple[Path, Any]] = {}
     once: dict[Any, tuple[Path, Any]] = {}

@@ -10,7 +10,7 @@ Planning prepares the data and trains nothing. The record of an ablation's plan:
     arms                                                name, family, label, x, shape, counts, mismatch, runs {seed: run id}, ...;
                                                         of a search also best_lr and runs_same_lr
     reference_lines, noise, side_by_side                bits a byte of n-grams; results/noise of the setting; pairs to draw
-    search, searching, stopped                          added by lab/staged.py: the search (lab/search.py), its runs while it
+    search, searching, stopped                          added by lab/sweep/stages.py: the search (lab/sweep/search.py), its runs while it
                                                         lasts, and why no more seeds were trained
 """
 
@@ -23,19 +23,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import branch, planned_arm
-from lab.ablation import X_VALUES, Ablation, Arm, Match, Search, chosen_arms, compose_arms, load
-from lab.compose import SECRET, Override, compose
-from lab.config import Config, ConfigError, collected
-from lab.planned_arm import PlannedArm, device_kind, job_of, jobs_of, locate_parents
-from lab.runs import RunStore, dumps, write_atomic
-from lab.verdict import noise
-from lab.verdict.evidence import PATHS, is_unusual
+from lab.config.compose import SECRET, Override, compose
+from lab.config.schema import Config
+from lab.config.strict import ConfigError, collected
+from lab.config.unusual import PATHS, is_unusual
+from lab.plan import branch, planned_arm
+from lab.plan.ablation import X_VALUES, Ablation, Arm, Match, Search, chosen_arms, compose_arms, load
+from lab.plan.planned_arm import PlannedArm, device_kind, job_of, jobs_of, locate_parents
+from lab.store.files import dumps, write_atomic
+from lab.store.run_store import RunStore
+from lab.verdict import seed_noise as noise
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What `lab sweep` will do. `record` is its JSON form, which reports read; `arms` and `search` are for lab/staged.py."""
+    """What `lab sweep` will do. `record` is its JSON form, which reports read; `arms` and `search` are for lab/sweep/stages.py."""
 
     record: dict[str, Any]
     folder: Path
@@ -196,7 +198,7 @@ def make_single(
     elsewhere: bool = False,
 ) -> Plan:
     """The plan of `lab train`: one run for each point of overrides. Raises ConfigError with the problems of all points."""
-    from lab import budget
+    from lab.plan import budget
 
     configs: list[Config] = []
     problems: list[str] = []

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.runs import dumps, write_atomic
-from lab.verdict.claims import verdict
+from lab.store.files import dumps, write_atomic
+from lab.verdict.verdicts import verdict
 
 
 def write(

@@ -9,7 +9,10 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lab.report import metrics, rates, skills, spikes
+from lab.report import other_metrics as metrics
+from lab.report import rates
+from lab.report import skill_figures as skills
+from lab.report import spike_tables as spikes
 from lab.report.canvas import COLOURS, GREY, settled, styled, subplots, tokens_text
 from lab.verdict import stats
 from lab.verdict.evidence import Arm, Evidence, gather, is_searched, relative_differences

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.report import metrics, spikes
-from lab.spikes import LOOK_BACK
-from lab.verdict import noise, stats
-from lab.verdict.claims import OPEN
+from lab.report import other_metrics as metrics
+from lab.report import spike_tables as spikes
+from lab.store.spikes import LOOK_BACK
+from lab.verdict import seed_noise as noise
+from lab.verdict import stats
 from lab.verdict.evidence import METRIC, Arm, Evidence, conditions, gather, is_searched
 from lab.verdict.metric import named
 from lab.verdict.stats import ALPHA, Estimate, in_percent
+from lab.verdict.verdicts import OPEN
 
 CAPTIONS = {
     "final": (

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lab.config import ConfigError
-from lab.curves import halved
+from lab.config.strict import ConfigError
 from lab.report import write
-from lab.runs import END_STATES, RESULT_STATES, RunStore, dumps, read_lines, write_atomic
+from lab.store.curves import halved
+from lab.store.files import dumps, read_lines, write_atomic
+from lab.store.run_store import RunStore
+from lab.store.states import END_STATES, RESULT_STATES
 from lab.verdict.evidence import exact_lines, run_ids
 
 MAX_LINE_BYTES = 8192

@@ -1,4 +1,4 @@
-"""How does the loss of each arm move with the learning rate? The curve of a search (lab/search.py)."""
+"""How does the loss of each arm move with the learning rate? The curve of a search (lab/sweep/search.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lab.report.canvas import GREY, subplots
-from lab.search import written
+from lab.sweep.search import written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from lab.spikes import by_chance, first_mover
+from lab.store.spikes import by_chance, first_mover
 
 RECORD_POINTS, RECORD_EVALUATIONS, RECORD_SPIKES = 60, 20, 20
 EXCESS = "val/excess/"

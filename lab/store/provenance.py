@@ -14,7 +14,7 @@ def provenance(device: str) -> dict[str, Any]:
     """What a run's numbers depend on beside its config: code, versions and hardware."""
     import torch
 
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     return {
         "commit": _git(root, "rev-parse", "HEAD"),
         "clean": _git(root, "status", "--porcelain", "--", "lab", "conf") == "",
@@ -30,10 +30,11 @@ def provenance(device: str) -> dict[str, Any]:
 @cache
 def source_hash() -> str:
     """SHA-256 of the code that a run's numbers come from."""
-    folder = Path(__file__).parent
+    folder = Path(__file__).parents[1]
     files = [
-        folder / "config.py",
-        folder / "spikes.py",
+        folder / "config/schema.py",
+        folder / "config/strict.py",
+        folder / "store/spikes.py",
         *sorted((folder / "model").glob("*.py")),
         *sorted((folder / "train").glob("*.py")),
         folder / "data/evaluation.py",

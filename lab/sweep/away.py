@@ -1,4 +1,4 @@
-"""`python -m lab.worker DIR`: trains the runs of a folder that `lab plan --out DIR` wrote, with torch and numpy alone.
+"""`python -m lab.sweep.away DIR`: trains the runs of a folder that `lab plan --out DIR` wrote, with torch and numpy alone.
 
 The same command again continues what was stopped or killed anywhere. The runs come home with `lab collect DIR`.
 """
@@ -11,18 +11,18 @@ from pathlib import Path
 
 import torch
 
-from lab import parcel
-from lab.config import ConfigError
-from lab.progress import lines
-from lab.runs import END_STATES, RESULT_STATES, STOPPED
-from lab.sweep import Stopped, execute
+from lab.config.strict import ConfigError
+from lab.store.states import END_STATES, RESULT_STATES, STOPPED
+from lab.sweep import parcel
+from lab.sweep.local import Stopped, execute
+from lab.sweep.progress import lines
 
 OLDEST_TORCH = (2, 11)
 SECONDS_BETWEEN_LINES = 60.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m lab.worker", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m lab.sweep.away", description=__doc__.partition("\n")[0])
     parser.add_argument(
         "folder", metavar="DIR", type=Path, help="a folder written by lab plan NAME --out DIR"
     )

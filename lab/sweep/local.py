@@ -16,7 +16,8 @@ from multiprocessing.context import ForkServerProcess
 from multiprocessing.forkserver import set_forkserver_preload
 from typing import Any
 
-from lab.runs import END_STATES, RunStore
+from lab.store.run_store import RunStore
+from lab.store.states import END_STATES
 from lab.train.worker import DISK_FULL, RESUMABLE, work
 
 DEATHS_ALLOWED = 2  # a worker killed by a signal is tried again this often

@@ -3,25 +3,20 @@
 DIR/plan.json            what was asked, as `lab sweep` keeps it
     jobs.json            the resolved jobs, with paths from DIR
     shards/<name>/       token shards
-    runs/<run_id>/       the run store of `python -m lab.worker DIR`; before that, the parents that runs start from
+    runs/<run_id>/       the run store of `python -m lab.sweep.away DIR`; before that, the parents that runs start from
 """
 
 import shutil
 from pathlib import Path
 from typing import Any
 
-from lab.config import ConfigError, run_config
+from lab.config.schema import run_config
+from lab.config.strict import ConfigError
 from lab.data.shards import ShardError, Shards
-from lab.runs import (
-    NUMERICS,
-    RESULT_STATES,
-    RunStore,
-    dumps,
-    read_record,
-    run_id,
-    without_paths,
-    write_atomic,
-)
+from lab.store.files import dumps, read_record, write_atomic
+from lab.store.identity import NUMERICS, run_id
+from lab.store.run_store import RunStore, without_paths
+from lab.store.states import RESULT_STATES
 
 BROKEN = "Write it again with lab plan --out."
 

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 from lab.verdict import lr_range
 from lab.verdict.evidence import likeness
 from lab.verdict.metric import value_at_init, value_of

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 
 KINDS = ("log", "lin", "int")
 POINTS = 5

@@ -1,6 +1,6 @@
 """In which stages does a sweep train, and when does it stop adding seeds?
 
-    search     every arm at every learning rate of a grid, on tuning seeds (lab/search.py); the grid may grow
+    search     every arm at every learning rate of a grid, on tuning seeds (lab/sweep/search.py); the grid may grow
     between    each arm that is best inside the grid at one rate more, on the same seeds
     look       the first look's seeds of every arm; then the next look's, unless every claim is decided
 
@@ -15,12 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lab import search as rates
-from lab.ablation import Search
-from lab.config import ConfigError
-from lab.plan import Plan
-from lab.planned_arm import PlannedArm, job_of
-from lab.runs import RESULT_STATES, RunStore
+from lab.config.strict import ConfigError
+from lab.plan.ablation import Search
+from lab.plan.planned_arm import PlannedArm, job_of
+from lab.plan.planning import Plan
+from lab.store.run_store import RunStore
+from lab.store.states import RESULT_STATES
+from lab.sweep import search as rates
 
 Jobs = dict[str, dict[str, Any]]
 RunsByRate = dict[str, dict[str, dict[str, str]]]  # {arm: {rate: {seed: run_id}}}
@@ -157,8 +158,8 @@ def _searched(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path) -
 
 def _looked(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path, *, stop_early: bool) -> Plan:
     """The stages of the seeds that judge; stops after the look that decides every claim."""
-    from lab.verdict.claims import decided
     from lab.verdict.evidence import exact_lines
+    from lab.verdict.verdicts import decided
 
     seeds, looks = plan.record["seeds"], plan.record.get("looks") or []
     ends = [look for look in looks if look < len(seeds)] if stop_early else []

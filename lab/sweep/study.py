@@ -22,8 +22,8 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
-from lab.config import ConfigError
-from lab.tune.space import Range
+from lab.config.strict import ConfigError
+from lab.sweep.space import Range
 
 PATIENCE = 8  # suggested trials in a row that may fail
 Point = dict[str, float]

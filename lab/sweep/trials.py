@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.config import ConfigError
-from lab.plan import Plan, make_single
-from lab.runs import RunStore
-from lab.tune.space import Range
-from lab.tune.study import Point
+from lab.config.strict import ConfigError
+from lab.plan.planning import Plan, make_single
+from lab.store.run_store import RunStore
+from lab.sweep.space import Range
+from lab.sweep.study import Point
 from lab.verdict.metric import value_at_init, value_of
 
 METRIC = "val/bpb"

@@ -11,11 +11,9 @@ A row's values are numbers, a picture (the bytes of a PNG) or the text samples o
 
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-BOARDS = ("wandb", "trackio", "tensorboard")
 SAMPLE_COLUMNS = ("arm", "seed", "tokens", "prompt", "text")
 
 
@@ -54,17 +52,9 @@ class Board(Protocol):
         """Hand over the rest and wait for it. Without a `summary` the run may go on later."""
 
 
-def lack(name: str) -> str | None:
-    """Why a tracker of BOARDS, or "none", can't be used here; None where it can."""
-    if name in BOARDS and find_spec(name) is None:
-        extra = "." if name == "wandb" else f".[{name}]"
-        return f"its package is not installed. Run: .venv/bin/pip install --editable '{extra}'"
-    return None
-
-
 def open_run(name: str, card: Card, *, folder: Path, mode: str) -> Board:
     """Show a run at one of BOARDS."""
-    opened: Board = import_module(f"lab.board.{name}").open(card, folder=folder, mode=mode)
+    opened: Board = import_module(f"lab.track.{name}").open(card, folder=folder, mode=mode)
     return opened
 
 

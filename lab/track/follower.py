@@ -7,7 +7,7 @@ is missing.
 
     <mirror>/follower.log     what the followers and the client had to say
              lock             held (flock) by the one process that writes to the mirror
-             ...              the runs themselves, see lab/mirror.py
+             ...              the runs themselves, see lab/track/mirror.py
 """
 
 import contextlib
@@ -22,10 +22,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lab.board import layers, wandb
-from lab.config import ConfigError
-from lab.mirror import Journal, Mirror, RunMirror
-from lab.runs import RunStore
+from lab.config.strict import ConfigError
+from lab.store.run_store import RunStore
+from lab.track import layers, wandb
+from lab.track.mirror import Journal, Mirror, RunMirror
 
 POLL_SECONDS = 2.0
 CLOSE_SECONDS = 4.5  # how long the end of a sweep may wait for its follower
@@ -140,7 +140,7 @@ def start(
         mirror_folder.mkdir(parents=True, exist_ok=True)
         with open(mirror_folder / "follower.log", "ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "lab.tracker", *folders, board, project, mode],
+                [sys.executable, "-m", "lab.track.follower", *folders, board, project, mode],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=output,

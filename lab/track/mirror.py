@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lab.board import Card, layers, open_run
-from lab.runs import RunStore, dumps, without_paths, write_atomic
+from lab.store.files import dumps, write_atomic
+from lab.store.run_store import RunStore, without_paths
+from lab.track import layers
+from lab.track.dashboards import Card, open_run
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lab.board import SAMPLE_COLUMNS, Card, final
+from lab.track.dashboards import SAMPLE_COLUMNS, Card, final
 
 
 def open(card: Card, *, folder: Path, mode: str) -> "_Run":

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from lab.board import SAMPLE_COLUMNS, Card, final
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
+from lab.track.dashboards import SAMPLE_COLUMNS, Card, final
 
 INIT_SECONDS = 20.0  # how long W&B may take to accept a run
 UPLOAD_SECONDS = 60.0  # how long W&B may take to receive the rest of a run when it ends

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 from lab.data.shards import Shards
 from lab.model.transformer import Transformer
 

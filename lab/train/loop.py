@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lab.config import RunConfig
+from lab.config.schema import RunConfig
 from lab.data.shards import Reading, Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
-from lab.runs import RunStore
-from lab.train import checkpoint
+from lab.store.run_store import RunStore
+from lab.train import snapshot as checkpoint
 from lab.train.evaluate import leak
 from lab.train.lengths import name_of, undefined
 from lab.train.optimizer import OPTIMIZERS

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from lab.config import RunConfig
+from lab.config.schema import RunConfig
 
 DECAYED_ROLES = frozenset({"linear", "value", "residual", "head"})
 

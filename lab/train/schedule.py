@@ -6,7 +6,7 @@ linear decay (Hu et al. 2024, arXiv:2404.06395).
 
 import math
 
-from lab.config import Schedule
+from lab.config.schema import Schedule
 
 
 def cosine(progress: float, schedule: Schedule) -> float:

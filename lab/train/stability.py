@@ -1,6 +1,6 @@
 """Spikes as they come, and divergence, defined once.
 
-Both signals, training loss and gradient norm before clipping, follow the rule of lab/spikes.py. A run has diverged when loss
+Both signals, training loss and gradient norm before clipping, follow the rule of lab/store/spikes.py. A run has diverged when loss
 or gradient norm is not finite, when its loss stays above `divergence_factor` times ln(vocab_size) for `divergence_patience`
 steps after warm-up, or when it ends above the unigram entropy of the validation text.
 """
@@ -8,8 +8,8 @@ steps after warm-up, or when it ends above the unigram entropy of the validation
 import math
 from typing import Any
 
-from lab.config import RunConfig
-from lab.spikes import spike_score, summarize
+from lab.config.schema import RunConfig
+from lab.store.spikes import spike_score, summarize
 from lab.train.schedule import warmup_steps
 
 SIGNALS = ("train/loss", "grad/norm")

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lab.config import RunConfig
+from lab.config.schema import RunConfig
 from lab.data.evaluation import choice_batches, evaluation_batches
 from lab.data.shards import Reading, Shards
 from lab.model.transformer import Transformer
+from lab.train.continuation import samples
 from lab.train.evaluate import evaluate, forced_choices, skill_table
 from lab.train.lengths import evaluate_lengths
 from lab.train.loss import cross_entropy, log_z, uniform_cross_entropy, z_loss
-from lab.train.sample import samples
 from lab.train.schedule import factor
 from lab.train.stability import SIGNALS
 

@@ -1,7 +1,7 @@
 """One run in a process of its own: needs torch and numpy, reads the resolved config as JSON, never raises.
 
 A job is a plain dict: config (JSON form of RunConfig), run_id, manifest, store, shards (folders), device,
-checkpoint_seconds, keep_every, threads; until_step where the run is to pause there, to be continued or not. The manifest of a run with a parent names it (lab/branch.py).
+checkpoint_seconds, keep_every, threads; until_step where the run is to pause there, to be continued or not. The manifest of a run with a parent names it (lab/plan/branch.py).
 """
 
 import errno
@@ -17,10 +17,11 @@ from typing import Any
 
 import torch
 
-from lab.config import run_config
+from lab.config.schema import run_config
 from lab.data.shards import Reading, Shards
-from lab.provenance import provenance
-from lab.runs import END_STATES, RunStore
+from lab.store.provenance import provenance
+from lab.store.run_store import RunStore
+from lab.store.states import END_STATES
 from lab.train.loop import train
 
 RESUMABLE = 75  # exit code of a run that stopped early with its checkpoint saved (EX_TEMPFAIL)

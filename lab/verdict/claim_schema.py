@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
-from lab.config import closest
+from lab.config.strict import closest
 from lab.verdict.lr_range import MEASURES
 from lab.verdict.metric import EXACT_NAMES, PATTERNS, Metric, metric
 from lab.verdict.predicates import DIRECTIONS, PREDICATES, TRENDS

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.verdict import lr_range, noise
+from lab.verdict import lr_range
+from lab.verdict import seed_noise as noise
 from lab.verdict.claim_schema import parts
 from lab.verdict.comparison import seeds as seed_list
 from lab.verdict.evidence import Evidence, is_searched

@@ -1,6 +1,6 @@
 """What did each arm of a plan measure, seed by seed?
 
-`gather` joins a plan with run records (plain JSON, as lab/plan.py and lab/runs.py write them) into arms whose values
+`gather` joins a plan with run records (plain JSON, as lab/plan/planning.py and lab/store/run_store.py write them) into arms whose values
 pair by seed. Only like runs pair: equal mathematics (NUMERICS), device kind, precision, torch version, data and
 scored text. Where records differ in those, the largest group is kept; the others are excluded and named, never averaged
 in. A run that never evaluated is not unlike for that.
@@ -19,12 +19,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from lab.runs import read_lines
+from lab.config.unusual import is_unusual
+from lab.store.files import read_lines
 from lab.verdict import lr_range
 from lab.verdict.metric import SEARCHED, Metric, named, value_at_init, value_of
 
 METRIC = "val/bpb"
-PATHS = ("data.path", "data.validation_path")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Evidence:
     """The arms of a plan by one metric, what their paired runs have in common, and the runs left out.
 
     `seeds` are those of the values, in the order they join; `lines` maps the labels of the plan's reference lines to bits
-    per byte; `excluded` has {run_id, arm, seed, reason}; `search` is that of lab/verdict/lr_range.py; `noise` that of lab/verdict/noise.py,
+    per byte; `excluded` has {run_id, arm, seed, reason}; `search` is that of lab/verdict/lr_range.py; `noise` that of lab/verdict/seed_noise.py,
     None where it was measured on runs unlike these; `exact` maps claims to their lines of results/exact.jsonl.
     """
 
@@ -199,12 +199,6 @@ def _runs(plan: dict[str, Any]) -> list[tuple[list[str], Any]]:
 def is_searched(plan: dict[str, Any]) -> bool:
     """Whether each arm of the plan trains at its own best rate; a bare table of losses picks none."""
     return "best" in (plan.get("search") or {})
-
-
-def is_unusual(override: str) -> bool:
-    """Whether it may change a result and is neither the size nor the text."""
-    key = override.partition("=")[0]
-    return key not in ("size", "data", *PATHS) and key.partition(".")[0] not in ("tracker", "engine")
 
 
 def conditions(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> list[str]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from lab.verdict import noise, stats
+from lab.verdict import seed_noise as noise
+from lab.verdict import stats
 from lab.verdict.claim_schema import arms_of, families_of, parts
 from lab.verdict.comparison import Statement, every, some
 from lab.verdict.evidence import Arm, Evidence

@@ -7,7 +7,7 @@
     gap                                                  (val/loss - train/loss) / val/loss, near the end of training
     longer/<k>                                           val/bpb with k times the context over that with one, less 1
     peak/<statistic>                                     the largest of all layers and diagnosed steps
-    spikes/<signal>/<score>                              as lab/spikes.py scores them; lower is better
+    spikes/<signal>/<score>                              as lab/store/spikes.py scores them; lower is better
     tokens_per_second                                    a fraction; higher is better
     lr/max_stable, lr/width, lr/sensitivity              from the search of learning rates, see lab/verdict/lr_range.py
 

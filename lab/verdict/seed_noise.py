@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.runs import dumps, read_record, write_atomic
+from lab.store.files import dumps, read_record, write_atomic
 from lab.verdict.evidence import likeness
 from lab.verdict.metric import Metric, named, value_of
 
@@ -104,7 +104,7 @@ def in_numbers(margin: Any, noise: dict[str, Any] | None, metric: Metric) -> flo
 
 
 def path(results: Path, setting: str) -> Path:
-    """The file of a setting, <size>-<data>-<device>, with a digest where the text is the user's (lab/plan.py)."""
+    """The file of a setting, <size>-<data>-<device>, with a digest where the text is the user's (lab/plan/planning.py)."""
     return results / "noise" / f"{setting}.json"
 
 

@@ -12,7 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lab.verdict import noise, stats
+from lab.verdict import seed_noise as noise
+from lab.verdict import stats
 from lab.verdict.claim_schema import parts
 from lab.verdict.comparison import Statement, compare
 from lab.verdict.confounds import confounds

@@ -27,13 +27,15 @@ from typing import Any
 
 import torch
 
-from lab import parcel
-from lab.config import Precision, RunConfig, run_config
+from lab.config.schema import Precision, RunConfig, run_config
 from lab.data.shards import Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
-from lab.provenance import provenance
-from lab.runs import NUMERICS, RunStore, dumps, run_id, write_atomic
+from lab.store.files import dumps, write_atomic
+from lab.store.identity import NUMERICS, run_id
+from lab.store.provenance import provenance
+from lab.store.run_store import RunStore
+from lab.sweep import parcel
 from lab.train.optimizer import OPTIMIZERS
 from lab.train.trainer import Trainer
 from lab.train.worker import work
@@ -195,7 +197,7 @@ def resume(
 
 
 def _worker(folder: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "lab.worker", str(folder)]
+    command = [sys.executable, "-m", "lab.sweep.away", str(folder)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True)
 
 
@@ -263,7 +265,7 @@ def jobs_by_size(folder: Path) -> dict[str, dict[str, Any]]:
 
 def prepare(folder: Path) -> None:
     """The folder to check with: one job of each size, planned for CUDA, on few stories that small and base read often."""
-    from lab.plan import make_single
+    from lab.plan.planning import make_single
 
     common = [f"data.stories={STORIES}", "data.validation_stories=100", "evaluation.documents=16"]
     points = [

@@ -15,10 +15,10 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from lab.budget import Corpus, resolve
-from lab.compose import Override, compose
+from lab.config.compose import Override, compose
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
+from lab.plan.budget import Corpus, resolve
 from lab.train.optimizer import OPTIMIZERS
 
 CLASSES = ("matrix products", "softmax, norms, losses", "optimizer", "element-wise and the rest")

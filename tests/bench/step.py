@@ -14,12 +14,12 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from lab.budget import resolve
-from lab.compose import Override, compose
+from lab.config.compose import Override, compose
 from lab.data.shards import Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
-from lab.planned_arm import prepared
+from lab.plan.budget import resolve
+from lab.plan.planned_arm import prepared
 from lab.train.optimizer import OPTIMIZERS
 from lab.train.schedule import factor
 from lab.train.stability import Monitor

@@ -6,7 +6,8 @@ import math
 import pytest
 import torch
 
-from lab.runs import RunStore, run_id
+from lab.store.identity import run_id
+from lab.store.run_store import RunStore
 from tests.bench import gpu_check
 from tests.tiny_run import job, tiny_run
 

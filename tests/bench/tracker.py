@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lab.runs import RunStore
+from lab.store.run_store import RunStore
 from tests.wandb_server import SERVERS, WandbServer, serving
 
 TOKENS_PER_STEP = 1024
@@ -30,7 +30,8 @@ SMALL = ["data.stories=400", "data.validation_stories=40", "evaluation.documents
 # A command of the lab that says how long its tracker's start and end took.
 TIMED = """
 import sys, time
-from lab import cli, tracker
+from lab import cli
+from lab.track import follower as tracker
 start, close = tracker.start, tracker.Follower.close
 def timed(name, call):
     def run(*arguments, **options):

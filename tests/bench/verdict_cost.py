@@ -14,14 +14,17 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from lab import plan, staged
-from lab import search as rates
 from lab.commands import listing, places
-from lab.progress import preparing, shown
-from lab.runs import RESULT_STATES, RunStore, dumps, write_atomic
-from lab.sweep import execute
-from lab.verdict.claims import verdict
+from lab.plan import planning as plan
+from lab.store.files import dumps, write_atomic
+from lab.store.run_store import RunStore
+from lab.store.states import RESULT_STATES
+from lab.sweep import search as rates
+from lab.sweep import stages as staged
+from lab.sweep.local import execute
+from lab.sweep.progress import preparing, shown
 from lab.verdict.evidence import run_ids
+from lab.verdict.verdicts import verdict
 
 LOOKS = [4, 8]
 

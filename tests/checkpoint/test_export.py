@@ -12,10 +12,11 @@ import transformers
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from lab.budget import Corpus, resolve
-from lab.compose import Override, compose, groups
-from lab.config import ConfigError, RunConfig
-from lab.export import from_hf, hf_config, to_hf
+from lab.checkpoint.export import from_hf, hf_config, to_hf
+from lab.config.compose import Override, compose, groups
+from lab.config.schema import RunConfig
+from lab.config.strict import ConfigError
+from lab.plan.budget import Corpus, resolve
 from tests.tiny_model import build, tokens
 
 CORPUS = Corpus("fingerprint", bytes_per_token=1.0, train_tokens=10**9, tokenizer_hash="t")

@@ -12,9 +12,9 @@ import torch
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lab import trained
+from lab.checkpoint import trained
 from lab.commands import places
-from lab.train.sample import continued
+from lab.train.continuation import continued
 from tests.tiny_run import tiny_run
 
 TINY = [

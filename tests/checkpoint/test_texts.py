@@ -8,9 +8,9 @@ import torch
 from lab import cli
 from lab.commands import places
 from lab.data.shards import Shards
-from lab.runs import RunStore
-from lab.train.sample import continued
-from tests.test_sample import Fixed
+from lab.store.run_store import RunStore
+from lab.train.continuation import continued
+from tests.train.test_sample import Fixed
 
 QUICK = [
     "size=nano", "size.d_model=32", "size.num_layers=1", "size.context_length=32", "size.vocab_size=300", "batch.tokens_per_step=128",
@@ -46,7 +46,7 @@ def test_texts_go_on_from_any_prompt_and_repeat_with_their_seed(run, capsys):
 
 def test_the_likeliest_tokens_are_those_of_the_weights_in_the_checkpoint(run, capsys):
     """Logits of an optimizer-free model, its context moved along by hand."""
-    from lab.config import run_config
+    from lab.config.schema import run_config
     from lab.data.prepare import prepare
     from lab.model.transformer import Transformer
 

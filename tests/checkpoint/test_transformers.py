@@ -19,7 +19,7 @@ import torch.nn.functional as F
 import transformers
 from torch import Tensor, nn
 
-from lab.config import RunConfig, Shape
+from lab.config.schema import RunConfig, Shape
 from lab.model.transformer import Transformer
 from tests.tiny_model import EMBEDDING, INIT, STABILITY, build, tiny, tokens
 

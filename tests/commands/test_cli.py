@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import ablation, compose, worker
 from lab.commands import arguments as described
 from lab.commands import places
+from lab.config import compose
+from lab.plan import ablation
+from lab.sweep import away as worker
 
 QUICK = [
     "size=nano", "budget.amount=2048", "data.stories=120", "data.validation_stories=12", "evaluation.documents=4",
@@ -208,7 +210,7 @@ def test_a_sweep_trained_elsewhere_comes_back_with_its_report(lab, tmp_path, cap
     assert lab("sweep", *sweep, "--plan", "--json") == 0
     assert planned == json.loads(capsys.readouterr().out)
     assert lab("plan", *sweep, "--out", out) == 0
-    assert f"python -m lab.worker {out}" in capsys.readouterr().out
+    assert f"python -m lab.sweep.away {out}" in capsys.readouterr().out
     assert worker.main([out]) == 0
     capsys.readouterr()
     assert lab("collect", out, "--json") == 0

@@ -7,10 +7,10 @@ import statistics
 import pytest
 import yaml
 
-from lab import compose
-from lab import plan as planning
 from lab.commands import places
-from lab.verdict import noise
+from lab.config import compose
+from lab.plan import planning
+from lab.verdict import seed_noise as noise
 
 TINY = {
     "size/nano.yaml": {

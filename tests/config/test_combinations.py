@@ -6,7 +6,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab.config import ConfigError, RunConfig
+from lab.config.schema import RunConfig
+from lab.config.strict import ConfigError
 from lab.model.transformer import Transformer
 from lab.train.optimizer import parameter_groups
 from tests.tiny_model import AXES, SHAPE, STABILITY, build, loss_of, tiny, tokens

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.compose import CONF, Override, checked, compose, expand, groups, leaves, variants
-from lab.config import Config, ConfigError, build, identity
+from lab.config.compose import CONF, Override, checked, compose, expand, groups, leaves, variants
+from lab.config.schema import Config
+from lab.config.strict import ConfigError, build
+from lab.store.identity import identity
 from lab.train.schedule import SCHEDULES
 
 REFUSED = [
@@ -161,7 +163,7 @@ def test_the_baseline_is_the_course_model():
 
 
 def test_every_option_of_every_group_composes(monkeypatch):
-    monkeypatch.setattr("lab.board.find_spec", lambda package: True)  # optional trackers need theirs
+    monkeypatch.setattr("lab.config.trackers.find_spec", lambda package: True)  # optional trackers need theirs
     values = {"budget=flops": "budget.amount=1e15", "attention=gqa": "heads=4"}
     for group, options in groups().items():
         for name in options:
@@ -208,7 +210,7 @@ def test_neutral_values_leave_the_identity():
 
 
 def test_the_baseline_is_called_what_it_was_before_the_later_axes():
-    from lab.budget import Corpus, resolve
+    from lab.plan.budget import Corpus, resolve
 
     corpus = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
     named = identity(resolve(compose([Override("size=nano")]), corpus))
@@ -262,7 +264,7 @@ def test_a_preset_is_the_sum_of_its_axes_and_leaves_no_name():
 @pytest.mark.parametrize("name", [p.stem for p in (CONF / "arch").glob("*.yaml")])
 @pytest.mark.parametrize("size", ["nano", "small"])
 def test_every_preset_can_be_built(name, size):
-    from lab.budget import Corpus, resolve
+    from lab.plan.budget import Corpus, resolve
 
     corpus = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**9, tokenizer_hash="t")
     resolve(compose([Override(f"size={size}"), Override(f"arch={name}")]), corpus)

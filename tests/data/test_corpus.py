@@ -10,13 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab.config import ConfigError, Data
+from lab.config.schema import Data
+from lab.config.strict import ConfigError
 from lab.data.corpus import Corpus, Document, batches, open_corpus
-from lab.data.stories import generate
+from lab.data.stories.generator import generate
+from tests import paths
 from tests.tiny_run import GRAMMAR
 
 TEXT = Data("text", None, None, 0.5, "text", 0, 0, 0, GRAMMAR)
-SHARED = Path(__file__).parents[1].parent / "shared" / "data"
+SHARED = paths.SHARED / "data"
 
 
 def jsonl(*texts: str) -> str:

@@ -11,10 +11,11 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 from lab.data.files import LONGEST, read_documents
+from tests import paths
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "data"
+SHARED = paths.SHARED / "data"
 
 
 def jsonl(*texts: str) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 from lab.data.corpus import Corpus, Document
 from lab.data.leaks import Leaks
-from tests.test_near_duplicates import WORDS, edited
+from tests.data.test_near_duplicates import WORDS, edited
 
 
 def corpus(*, has_floor: bool = False, drops: bool = False) -> Corpus:

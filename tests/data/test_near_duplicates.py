@@ -4,13 +4,13 @@ import gzip
 import json
 import random
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from lab.data.near_duplicates import Index, _codes, _shingles, similarity
+from tests import paths
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "data"
+SHARED = paths.SHARED / "data"
 WORDS = [
     f"{a}{b}{c}" for a, b, c in product(("ba", "ki", "lo", "mu"), ("n", "st", "r"), ("e", "on", "ing", "y"))
 ]

@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.config import Data, Vocab
+from lab.config.schema import Data, Vocab
 from lab.data import ngram
 from lab.data.evaluation import evaluation_batches
 from lab.data.ngram import baseline, baselines, witten_bell
 from lab.data.prepare import prepare
 from lab.data.shards import Shards
+from tests import paths
 from tests.hand_shards import write_shards
 from tests.tiny_run import GRAMMAR
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "tinystories"
+SHARED = paths.SHARED / "data" / "tinystories"
 VOCAB = 7
 
 

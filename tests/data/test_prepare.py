@@ -14,19 +14,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.config import ConfigError, Data, Vocab
-from lab.data import stories
+from lab.config.schema import Data, Vocab
+from lab.config.strict import ConfigError
 from lab.data.evaluation import choice_batches, evaluation_batches
 from lab.data.prepare import prepare, word_floor
 from lab.data.shards import NO_SKILL, Shards
-from lab.data.stories import SKILLS, Story, Word
+from lab.data.stories import generator as stories
+from lab.data.stories.generator import SKILLS, Story, Word
 from lab.data.tokenizer import load_tokenizer
+from tests.paths import ROOT
 from tests.tiny_run import GRAMMAR
 
 STORIES = Data("stories", None, None, 0.05, "text", 30, 10, seed=3, grammar=GRAMMAR)
 BPE = Vocab("bpe", 300)
 BYTES = Vocab("bytes", 257)
-ROOT = Path(__file__).parents[1]
 
 
 def text_data(path: Path) -> Data:
@@ -165,9 +166,9 @@ def test_damage_is_noticed_and_the_shards_are_built_again(tmp_path: Path, name: 
 BUILD = """
 import os, signal, sys
 from pathlib import Path
-from lab.config import Vocab
+from lab.config.schema import Vocab
 from lab.data.prepare import prepare
-from tests.test_prepare import STORIES
+from tests.data.test_prepare import STORIES
 
 def progress(message, fraction):
     print(message.split(":")[0], flush=True)

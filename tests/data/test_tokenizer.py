@@ -2,18 +2,19 @@
 
 import json
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.config import ConfigError, Vocab
+from lab.config.schema import Vocab
+from lab.config.strict import ConfigError
 from lab.data.shards import token_dtype
 from lab.data.tokenizer import ByteTokenizer, Tokenizer, load_tokenizer, tokenizer_hash, train_tokenizer
+from tests.paths import ROOT
 
-CONF = Path(__file__).parents[1] / "conf" / "vocab"
+CONF = ROOT / "conf" / "vocab"
 TEXTS = ["The cat sat on the mat. The cat ran.", "A naïve fox — 狐 — saw the cat on the mat."] * 5
 
 

@@ -3,14 +3,13 @@
 import itertools
 import json
 import math
-from pathlib import Path
 
 import pytest
 import scipy.stats
 import torch
 
-from lab.config import ConfigError
-from lab.exact import (
+from lab.config.strict import ConfigError
+from lab.lecture.exact import (
     attention,
     cost,
     inference,
@@ -23,10 +22,11 @@ from lab.exact import (
     timing,
     verify,
 )
-from lab.exact.check import equal, same
-from lab.runs import dumps
+from lab.lecture.exact.check import equal, same
+from lab.store.files import dumps
+from tests.paths import ROOT
 
-RECORD = Path(__file__).parents[1] / "results" / "exact.jsonl"
+RECORD = ROOT / "results" / "exact.jsonl"
 SLOW = ("spec-greedy-lossless", "spec-sampling-lossless")
 
 
@@ -256,13 +256,13 @@ def test_acceptance_is_the_overlap():
 
 def test_xiongs_lemma_for_one_post_norm_layer():
     """E|x|^2 = 3d/2 before the second norm; truncated weights lose 5 % of the feed-forward half."""
-    from lab.exact import initial
+    from lab.lecture.exact import initial
 
     assert initial.residual("post", 1, 0)[0] == pytest.approx(1.5, rel=0.06)
 
 
 def test_outcomes_of_timed_ratios():
-    from lab.exact.cost import judged
+    from lab.lecture.exact.cost import judged
 
     def ratio(low, high):
         return timing.Ratio(31, (low + high) / 2, low, high, 1.0, 1.0)

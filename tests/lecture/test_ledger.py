@@ -3,17 +3,17 @@
 import copy
 import json
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 
-from lab.report import ledger as page
-from lab.runs import dumps
-from lab.verdict import ledger, outcomes
+from lab.lecture import ledger
+from lab.lecture import ledger_page as page
+from lab.store.files import dumps
+from lab.verdict import outcomes
+from tests.paths import ROOT
 from tests.published_sweep import publish
 
-ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 ROWS = ledger.rows(RESULTS)
 BY_ID = {row["id"]: row for row in ROWS}
@@ -200,8 +200,8 @@ def test_the_same_files_give_the_same_bytes(tmp_path):
 
 
 def test_estimates_count_flops_as_the_model_does():
-    from lab.budget import counts
-    from lab.exact import models
+    from lab.lecture.exact import models
+    from lab.plan.budget import counts
 
     shape = dict(
         d_model=96, num_layers=4, num_heads=3, head_dim=32, d_ff=256, vocab_size=1024, context_length=256

@@ -3,15 +3,13 @@
 import json
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
-from lab import worklist
-from lab.verdict import ledger
+from lab.lecture import ledger, worklist
+from tests.paths import ROOT
 from tests.published_sweep import publish
 
-ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 ROWS = ledger.rows(RESULTS)
 

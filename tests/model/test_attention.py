@@ -11,15 +11,17 @@ import transformers
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from lab.budget import Corpus, counts, resolve, shape
-from lab.compose import Override, compose
-from lab.config import ConfigError, RunConfig, Shape, identity
+from lab.config.compose import Override, compose
+from lab.config.schema import RunConfig, Shape
+from lab.config.strict import ConfigError
 from lab.model import attention, kernel
 from lab.model.kernel import kernel_for
 from lab.model.pattern import VARIANTS as PATTERNS
 from lab.model.pattern import LayerRule
 from lab.model.position import VARIANTS as POSITIONS
 from lab.model.transformer import Transformer
+from lab.plan.budget import Corpus, counts, resolve, shape
+from lab.store.identity import identity
 from lab.train.optimizer import parameter_groups
 from tests.tiny_model import SHAPE, STABILITY, build, choice, loss_of, tiny, tokens
 from tests.tiny_run import tiny_run

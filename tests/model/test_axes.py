@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from lab.config import STRUCTURAL, RunConfig
+from lab.config.schema import STRUCTURAL, RunConfig
 from lab.model.initializer import DISTRIBUTIONS
 from lab.model.norm_placement import VARIANTS as PLACEMENTS
 from lab.model.transformer import Transformer

@@ -9,7 +9,7 @@ import scipy.stats
 import torch
 from torch import Tensor
 
-from lab.config import RunConfig
+from lab.config.schema import RunConfig
 from lab.model.transformer import Transformer
 from tests.tiny_model import CONF, EMBEDDING, INIT, SHAPE, build, tiny, tokens
 

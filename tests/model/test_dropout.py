@@ -7,7 +7,7 @@ import scipy.stats
 import torch
 from torch import Tensor
 
-from lab.config import Regularization
+from lab.config.schema import Regularization
 from lab.model import transformer
 from lab.model.dropout import dropout
 from tests.tiny_model import STABILITY, build, tiny, tokens

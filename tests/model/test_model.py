@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab.config import ConfigError, RunConfig
+from lab.config.schema import RunConfig
+from lab.config.strict import ConfigError
 from lab.model.activation import VARIANTS as ACTIVATIONS
 from lab.model.norm import VARIANTS as NORMS
 from lab.model.transformer import Transformer

@@ -12,7 +12,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.bloom import modeling_bloom
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 from lab.model.attention import Attention
 from lab.model.bias import VARIANTS as BIASES
 from lab.model.initializer import initialize

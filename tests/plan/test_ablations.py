@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from lab import ablation
-from lab.ablation import names
 from lab.commands import places
-from lab.config import ConfigError
-from lab.verdict import ledger
+from lab.config.strict import ConfigError
+from lab.lecture import ledger
+from lab.plan import ablation
+from lab.plan.ablation import names
 from lab.verdict.predicates import PREDICATES
 
 STEPS = [

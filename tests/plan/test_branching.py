@@ -8,10 +8,12 @@ from collections import Counter
 import pytest
 import torch
 
-from lab import branch
-from lab.config import ConfigError, Schedule, run_config
+from lab.config.schema import Schedule, run_config
+from lab.config.strict import ConfigError
 from lab.data.shards import Reading, Shards
-from lab.runs import RunStore, run_id
+from lab.plan import branch
+from lab.store.identity import run_id
+from lab.store.run_store import RunStore
 from lab.train import loop, worker
 from lab.train.worker import work
 from tests.hand_shards import write_shards

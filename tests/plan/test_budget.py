@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
-from lab.budget import Corpus, counts, resolve, shape
-from lab.compose import Override, compose
-from lab.config import ConfigError
-from lab.matching import match
+from lab.config.compose import Override, compose
+from lab.config.strict import ConfigError
+from lab.plan.budget import Corpus, counts, resolve, shape
+from lab.plan.matching import match
 from tests.tiny_model import PAIRS, build, loss_of, tokens
 from tests.tiny_run import tiny_run
 

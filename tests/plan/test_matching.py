@@ -6,11 +6,12 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from lab.ablation import HOLDS
-from lab.budget import Corpus, counts, resolve
-from lab.compose import Override, compose
-from lab.config import ConfigError, RunConfig
-from lab.matching import held, match
+from lab.config.compose import Override, compose
+from lab.config.schema import RunConfig
+from lab.config.strict import ConfigError
+from lab.plan.ablation import HOLDS
+from lab.plan.budget import Corpus, counts, resolve
+from lab.plan.matching import held, match
 from lab.train.loss import cross_entropy
 from tests.tiny_model import build, tokens
 from tests.tiny_run import tiny_run

@@ -4,13 +4,12 @@ import dataclasses
 
 import pytest
 
-from lab import ablation as questions
-from lab import plan as planning
-from lab import planned_arm
-from lab.ablation import ABLATIONS, names
-from lab.budget import Corpus
-from lab.compose import Override, compose
-from lab.config import ConfigError
+from lab.config.compose import Override, compose
+from lab.config.strict import ConfigError
+from lab.plan import ablation as questions
+from lab.plan import planned_arm, planning
+from lab.plan.ablation import ABLATIONS, names
+from lab.plan.budget import Corpus
 
 SIZES = ("nano", "micro", "small", "base")
 

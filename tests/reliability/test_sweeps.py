@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import sweep as sweeping
-from lab.runs import RunStore
+from lab.store.run_store import RunStore
+from lab.sweep import local as sweeping
 from tests.tiny_run import job, tiny_run
 
 SWEEP = [

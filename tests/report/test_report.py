@@ -15,7 +15,7 @@ from lab import report
 from lab.report import markdown
 from lab.report.figures import draw
 from lab.report.page import page
-from lab.verdict.claims import verdict
+from lab.verdict.verdicts import verdict
 from tests.synthetic_sweep import BASIN, sweep
 
 HOSTILE = (

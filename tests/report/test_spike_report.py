@@ -5,9 +5,9 @@ import pytest
 from lab import report
 from lab.report.figures import draw
 from lab.report.page import page
-from lab.verdict.claims import verdict
+from lab.verdict.verdicts import verdict
+from tests.report.test_report import HOSTILE, Tree, markdown_tags
 from tests.synthetic_sweep import sweep
-from tests.test_report import HOSTILE, Tree, markdown_tags
 
 VALUES = {
     "new_x1": [1.50, 1.50],

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from lab import runs
-from lab.config import ConfigError, Monitor, run_config
-from lab.publish import line_of
-from lab.runs import RunStore, dumps, read_lines, run_id, write_atomic
+from lab.config.schema import Monitor, run_config
+from lab.config.strict import ConfigError
+from lab.report.publication import line_of
+from lab.store import run_store as runs
+from lab.store.files import dumps, read_lines, write_atomic
+from lab.store.identity import run_id
+from lab.store.run_store import RunStore
+from tests.paths import ROOT
 from tests.tiny_run import DATA, PROVENANCE, tiny_run
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = ROOT / "results"
 MANIFEST = {
     "group": "g",
     "job_type": "a",

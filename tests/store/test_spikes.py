@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lab.curves import RECORD_POINTS, curves
-from lab.spikes import by_chance, first_mover, spike_score, summarize
+from lab.store.curves import RECORD_POINTS, curves
+from lab.store.spikes import by_chance, first_mover, spike_score, summarize
 
 
 def scores_by_numpy(values, window, burn_in):

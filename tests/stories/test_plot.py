@@ -6,11 +6,11 @@ from dataclasses import fields
 
 import pytest
 
-from lab.config import Grammar
-from lab.data.lexicon import LEXICON
-from lab.data.sentences import SENTENCES
-from lab.data.stories import SKILLS, Story, generate
-from lab.data.world import THING_LISTS
+from lab.config.schema import Grammar
+from lab.data.stories.generator import SKILLS, Story, generate
+from lab.data.stories.lexicon import LEXICON
+from lab.data.stories.sentences import SENTENCES
+from lab.data.stories.world import THING_LISTS
 
 DEFAULT = Grammar(
     words=1.0, zipf_exponent=1.1, facts=10_000, objects=3, friends=3, events=5.0, distance=2, noise=0.0, languages=1

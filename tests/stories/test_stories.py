@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from lab.config import ConfigError, Grammar, Vocab
-from lab.data.lexicon import LEXICON, Lexicon
-from lab.data.sentences import SENTENCES, Event, Form, Sentences
-from lab.data.stories import (
+from lab.config.schema import Grammar, Vocab
+from lab.config.strict import ConfigError
+from lab.data.stories.generator import (
     RECIPE_VERSION,
     SKILLS,
     Story,
@@ -27,9 +26,11 @@ from lab.data.stories import (
     retell,
     tell,
 )
-from lab.data.telling import random_pick
+from lab.data.stories.lexicon import LEXICON, Lexicon
+from lab.data.stories.sentences import SENTENCES, Event, Form, Sentences
+from lab.data.stories.telling import random_pick
+from lab.data.stories.world import World, world_of
 from lab.data.tokenizer import train_tokenizer
-from lab.data.world import World, world_of
 
 DEFAULT = Grammar(
     words=1.0, zipf_exponent=1.1, facts=10_000, objects=3, friends=3, events=5.0, distance=2, noise=0.0, languages=1
@@ -332,5 +333,5 @@ def test_the_stories_of_a_recipe_version_never_change() -> None:
         repr([(t, w, [tuple(c) for c in choices]) for t, w, choices in shown]).encode()
     ).hexdigest()
     assert GOLDEN.get(RECIPE_VERSION) == found, (
-        "the stories have changed: raise RECIPE_VERSION in lab/data/stories.py and add its hash to GOLDEN"
+        "the stories have changed: raise RECIPE_VERSION in lab/data/stories/generator.py and add its hash to GOLDEN"
     )

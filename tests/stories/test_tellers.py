@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from lab.config import Grammar
-from lab.data import tellers
-from lab.data.stories import generate
+from lab.config.schema import Grammar
+from lab.data.stories import tellers
+from lab.data.stories.generator import generate
+from tests.paths import ROOT
 
 GRAMMAR = Grammar(0.1, 1.1, 100, 2, 2, 4.0, 1, 0.0, 1)
-ROOT = Path(__file__).parents[1]
 STARVING = """
 import signal
 from itertools import islice
-from lab.data.tellers import texts
-from tests.test_tellers import GRAMMAR
+from lab.data.stories.tellers import texts
+from tests.stories.test_tellers import GRAMMAR
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 stories = texts(GRAMMAR, seed=0, split="train", count=10**6, workers=2)

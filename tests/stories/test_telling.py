@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 
 import pytest
 
-from lab.data.telling import COPY, LEXICAL, STATE, Choice, Table, Telling, random_pick
+from lab.data.stories.telling import COPY, LEXICAL, STATE, Choice, Table, Telling, random_pick
 
 
 def all_tellings(tell: Callable[[Telling], None], noise: float = 0.0) -> Iterator[Telling]:

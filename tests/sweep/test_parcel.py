@@ -14,14 +14,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from lab import branch, parcel, worker
-from lab.config import ConfigError
-from lab.runs import RunStore, run_id
+from lab.config.strict import ConfigError
+from lab.plan import branch
+from lab.store.identity import run_id
+from lab.store.run_store import RunStore
+from lab.sweep import away as worker
+from lab.sweep import parcel
 from lab.train.worker import work
 from tests.hand_shards import write_shards
+from tests.paths import ROOT
 from tests.tiny_run import job, tiny_run
 
-ROOT = Path(__file__).parents[1]
 # What pip brings along with torch and numpy, and nothing else.
 BESIDE = (
     "torch torchgen functorch numpy sympy mpmath networkx jinja2 markupsafe fsspec filelock typing_extensions "
@@ -69,7 +72,7 @@ def elsewhere(folder, *flags, guard: Path | None = None) -> subprocess.Popen:
         (guard / "sitecustomize.py").write_text(GUARD)
     env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, filter(None, (guard, ROOT))))}
     return subprocess.Popen(
-        [sys.executable, "-m", "lab.worker", str(folder), *flags], cwd=folder, env=env, start_new_session=True,
+        [sys.executable, "-m", "lab.sweep.away", str(folder), *flags], cwd=folder, env=env, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 

@@ -5,14 +5,18 @@ import math
 
 import pytest
 
-from lab import ablation as questions
-from lab import plan as planning
-from lab import planned_arm, search, staged
-from lab.budget import Corpus
-from lab.config import ConfigError, run_config
+from lab.config.schema import run_config
+from lab.config.strict import ConfigError
+from lab.plan import ablation as questions
+from lab.plan import planned_arm, planning
+from lab.plan.budget import Corpus
 from lab.report import write
-from lab.runs import RunStore, dumps
-from lab.verdict import claims, lr_range
+from lab.store.files import dumps
+from lab.store.run_store import RunStore
+from lab.sweep import search
+from lab.sweep import stages as staged
+from lab.verdict import lr_range
+from lab.verdict import verdicts as claims
 from lab.verdict.evidence import run_ids
 from tests.synthetic_sweep import claim
 

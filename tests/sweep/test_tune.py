@@ -5,15 +5,17 @@ import math
 
 import pytest
 
-from lab import cli, planned_arm
-from lab.budget import Corpus
+from lab import cli
 from lab.commands import places
-from lab.config import ConfigError, run_config
-from lab.runs import RunStore
-from lab.tune import space
-from lab.tune import study as tune
-from lab.tune.space import Range, parsed
-from lab.tune.trials import Trials
+from lab.config.schema import run_config
+from lab.config.strict import ConfigError
+from lab.plan import planned_arm
+from lab.plan.budget import Corpus
+from lab.store.run_store import RunStore
+from lab.sweep import space
+from lab.sweep import study as tune
+from lab.sweep.space import Range, parsed
+from lab.sweep.trials import Trials
 
 LR = Range("optimizer.lr", "log", 1e-4, 1e-1)
 DEPTH = Range("size.num_layers", "int", 1, 4)

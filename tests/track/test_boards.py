@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from lab import tracker
-from lab.board import layers
-from lab.compose import Override, compose
-from lab.config import ConfigError
-from lab.runs import RunStore
+from lab.config.compose import Override, compose
+from lab.config.strict import ConfigError
+from lab.store.run_store import RunStore
+from lab.track import follower as tracker
+from lab.track import layers
 from tests import tracked_run
 from tests.tracked_run import MARKERS, RUN, SUMMARY, row_of, write_run
 
@@ -146,7 +146,7 @@ def test_a_killed_follower_leaves_neither_a_hole_nor_a_double(tmp_path: Path, bo
 def test_a_missing_package_is_named_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch, board: str
 ) -> None:
-    monkeypatch.setattr("lab.board.find_spec", lambda name: None)
+    monkeypatch.setattr("lab.config.trackers.find_spec", lambda name: None)
     with pytest.raises(ConfigError) as caught:
         compose([Override(f"tracker={board}")])
     (problem,) = caught.value.problems

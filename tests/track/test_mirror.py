@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from lab import mirror as mirror_of_runs
-from lab import tracker
-from lab.runs import RunStore, write_atomic
+from lab.store.files import write_atomic
+from lab.store.run_store import RunStore
+from lab.track import follower as tracker
+from lab.track import mirror as mirror_of_runs
 from tests import tracked_run
 from tests.tracked_run import CONFIG, MARKERS, RUN, SUMMARY, add_samples, digests, row_of, write_run
 

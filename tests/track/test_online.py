@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from lab import tracker
-from lab.board import wandb
-from lab.runs import RunStore
+from lab.store.run_store import RunStore
+from lab.track import follower as tracker
+from lab.track import wandb
 from tests import tracked_run
 from tests.tracked_run import MARKERS, RUN, SUMMARY, add_samples, write_run
 from tests.wandb_server import FAILING_STEP, WandbServer, serving

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from lab import tracker
-from lab.board import wandb
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
+from lab.track import follower as tracker
+from lab.track import wandb
 from tests import tracked_run
+from tests.paths import ROOT
 from tests.tracked_run import RUN, SUMMARY, digests, row_of, write_run
 from tests.wandb_module import stand_in
 
@@ -68,14 +69,14 @@ def test_follower_of_a_killed_sweep_sends_the_rest_and_ends(
     write_run(root, steps=range(1, 13))
     sweep = """if True:
         import os, pathlib, signal, sys
-        from lab import tracker
+        from lab.track import follower as tracker
         root, mirror = map(pathlib.Path, sys.argv[1:3])
         follower = tracker.start(root, mirror, sys.argv[3:], board="wandb", project="p", mode="auto")
         print(follower._process.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """
     command = [sys.executable, "-c", sweep, str(root), str(mirror), RUN]
-    project = Path(__file__).resolve().parents[1]
+    project = ROOT
     killed = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     deadline = time.monotonic() + 60

@@ -1,6 +1,6 @@
 """Golden numbers of twelve steps, one row for each variant and each part of the recipe: they move only when mathematics does.
 
-If a change means to alter numbers, raise NUMERICS in lab/runs.py and write the table anew with
+If a change means to alter numbers, raise NUMERICS in lab/store/run_store.py and write the table anew with
 `LAB_WRITE_GOLDEN=1 python -m pytest -n 0 tests/test_golden.py`; if it does not, it has a bug.
 """
 
@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.config import Schedule
-from lab.runs import NUMERICS, RunStore
+from lab.config.schema import Schedule
+from lab.store.identity import NUMERICS
+from lab.store.run_store import RunStore
 from tests.tiny_model import PAIRS
 from tests.tiny_run import tiny_run, trained
 

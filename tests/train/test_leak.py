@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab import config as c
+from lab.config import schema as c
 from lab.data.prepare import prepare
 from lab.data.shards import Shards
-from lab.runs import RunStore
+from lab.store.run_store import RunStore
 from lab.train.loop import train
 from tests.tiny_run import DATA, PROVENANCE, SHAPE, tiny_run
 

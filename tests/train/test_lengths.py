@@ -10,11 +10,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lab.compose import Override, compose
-from lab.config import ConfigError, identity, run_config
+from lab.config.compose import Override, compose
+from lab.config.schema import run_config
+from lab.config.strict import ConfigError
 from lab.data.shards import Shards
 from lab.model.transformer import Transformer
-from lab.runs import RunStore
+from lab.store.identity import identity
+from lab.store.run_store import RunStore
 from lab.train.lengths import MOST_BLOCKS, block_ends, evaluate_lengths, undefined
 from tests.hand_shards import write_shards
 from tests.tiny_model import MODULES

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lab.data.shards import Shards
-from lab.train.sample import TEMPERATURE, continued, samples, text_of
+from lab.train.continuation import TEMPERATURE, continued, samples, text_of
 from tests.hand_shards import write_shards
 
 VOCABULARY = [b"", b"a", "é".encode()[:1], "é".encode()[1:], b" b"]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from lab.config import Schedule
+from lab.config.schema import Schedule
 from lab.train.schedule import factor
 
 

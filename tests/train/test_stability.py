@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from lab.config import Monitor as Rule
-from lab.config import Schedule
+from lab.config.schema import Monitor as Rule
+from lab.config.schema import Schedule
 from lab.train.stability import Monitor
 from tests.tiny_model import tiny
 

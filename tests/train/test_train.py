@@ -10,19 +10,19 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lab.data import stories
 from lab.data.evaluation import evaluation_batches
 from lab.data.shards import Shards
+from lab.data.stories import generator as stories
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
-from lab.runs import RunStore
-from lab.sweep import _settle
+from lab.store.run_store import RunStore
+from lab.sweep.local import _settle
 from lab.train import loop, trainer
-from lab.train.checkpoint import pack, unpack
 from lab.train.evaluate import evaluate
 from lab.train.loss import cross_entropy, z_loss
 from lab.train.optimizer import adamw, parameter_groups
 from lab.train.schedule import factor
+from lab.train.snapshot import pack, unpack
 from lab.train.worker import DISK_FULL, work
 from tests.tiny_model import build
 from tests.tiny_run import DATA, GRAMMAR, PROVENANCE, job, tiny_run, trained

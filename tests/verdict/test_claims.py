@@ -4,15 +4,16 @@ import copy
 import json
 import math
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.verdict import claim_schema, claims
+from lab.verdict import claim_schema
+from lab.verdict import verdicts as claims
 from lab.verdict.comparison import some
 from lab.verdict.metric import value_at_init
+from tests.paths import ROOT
 from tests.synthetic_sweep import BASIN, claim, record, sweep
 
 NOISE = (-0.001, 0.0, 0.001)
@@ -379,7 +380,7 @@ def test_claims_of_an_ablation_file_are_checked_all_at_once():
     )
 
 
-PUBLISHED = sorted((Path(__file__).parents[1] / "results").glob("*/*/verdict.json"))
+PUBLISHED = sorted((ROOT / "results").glob("*/*/verdict.json"))
 
 
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.parent.name)

@@ -3,9 +3,10 @@
 import pytest
 import scipy.stats
 
-from lab.verdict import claim_schema, claims
+from lab.verdict import claim_schema
+from lab.verdict import verdicts as claims
 from tests.synthetic_sweep import claim, sweep
-from tests.test_claims import BETTER
+from tests.verdict.test_claims import BETTER
 
 
 def pair(differences):
@@ -196,8 +197,8 @@ def test_looks_of_an_ablation_file_are_checked(looks, words):
 
 
 def test_an_ablation_file_may_fix_looks(tmp_path, monkeypatch):
-    from lab import ablation
-    from lab.config import ConfigError
+    from lab.config.strict import ConfigError
+    from lab.plan import ablation
 
     assert ablation.load("ffn-ratio").looks == []
     text = (ablation.ABLATIONS / "ffn-ratio.yaml").read_text().replace("seeds: 3", "seeds: 8")

@@ -5,13 +5,13 @@ import statistics
 import pytest
 import scipy.stats
 
-from lab.config import ConfigError
+from lab.config.strict import ConfigError
 from lab.report import markdown
 from lab.report.page import page
-from lab.verdict import noise
-from lab.verdict.claims import verdict
+from lab.verdict import seed_noise as noise
 from lab.verdict.evidence import gather
 from lab.verdict.metric import named
+from lab.verdict.verdicts import verdict
 from tests.synthetic_sweep import record, sweep
 
 BASE = [1.50, 1.52, 1.47, 1.51, 1.49, 1.53, 1.48, 1.50]

@@ -2,9 +2,10 @@
 
 import pytest
 
-from lab.verdict import claim_schema, claims, lr_range, metric
+from lab.verdict import claim_schema, lr_range, metric
+from lab.verdict import verdicts as claims
 from tests.synthetic_sweep import claim, record, sweep
-from tests.test_claims import around, judged
+from tests.verdict.test_claims import around, judged
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab.config import ConfigError, RunConfig, show
-from lab.export.families import FAMILIES, Family
-from lab.export.pieces import Piece
+from lab.checkpoint.export.families import FAMILIES, Family
+from lab.checkpoint.export.pieces import Piece
+from lab.config.schema import RunConfig
+from lab.config.strict import ConfigError, show
 from lab.model.transformer import Transformer
 
 

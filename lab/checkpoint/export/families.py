@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from lab.config import RunConfig
-from lab.export.pieces import Piece, by_head, joined, less_one, pairs_adjacent, same, transposed
+from lab.checkpoint.export.pieces import Piece, by_head, joined, less_one, pairs_adjacent, same, transposed
+from lab.config.schema import RunConfig
 from lab.model import pattern
 from lab.model.attention import QK_NORM_EPS
 

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lab import trained
-from lab.config import ConfigError
+from lab.checkpoint import trained
+from lab.checkpoint.export import family, hf_config, safetensors, to_hf
+from lab.checkpoint.export.hf_tokenizer import hf_tokenizer, hf_tokenizer_config
+from lab.config.strict import ConfigError
 from lab.data.shards import END_OF_TEXT_ID
-from lab.export import family, hf_config, safetensors, to_hf
-from lab.export.tokenizer import hf_tokenizer, hf_tokenizer_config
-from lab.runs import RunStore, dumps
+from lab.store.files import dumps
+from lab.store.run_store import RunStore
 
 MARK = "export.json"
 FILES = {

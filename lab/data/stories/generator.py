@@ -1,8 +1,8 @@
 """Which text has an exactly known entropy? Short stories drawn from a grammar that knows P(text).
 
 The grammar tests nine skills, each over its own distance, and says for every word which one. -log2 P(text) is the sum
-of the bits of its words, at every word boundary (lab/data/telling.py). Sentences: lab/data/sentences.py, words:
-lab/data/lexicon.py, state: lab/data/plot.py. Units: bits. The texts are ASCII: a position counts characters and bytes
+of the bits of its words, at every word boundary (lab/data/stories/telling.py). Sentences: lab/data/stories/sentences.py, words:
+lab/data/stories/lexicon.py, state: lab/data/stories/plot.py. Units: bits. The texts are ASCII: a position counts characters and bytes
 alike.
 """
 
@@ -12,12 +12,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lab.config import Grammar
-from lab.data.language import Language, languages_of
-from lab.data.lexicon import digest
-from lab.data.plot import Plot
-from lab.data.telling import SKILLS, Choice, Pick, Telling, Unheard, Word, random_pick
-from lab.data.world import World, world_of
+from lab.config.schema import Grammar
+from lab.data.stories.language import Language, languages_of
+from lab.data.stories.lexicon import digest
+from lab.data.stories.plot import Plot
+from lab.data.stories.telling import SKILLS, Choice, Pick, Telling, Unheard, Word, random_pick
+from lab.data.stories.world import World, world_of
 
 __all__ = [
     "RECIPE_VERSION",

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from lab.data.lexicon import ranked
-from lab.data.world import World
+from lab.data.stories.lexicon import ranked
+from lab.data.stories.world import World
 
 _WORD = re.compile(r"""(\s*[".,!?:]*)([^".,!?:\s]+)(.*)""", re.DOTALL)
 

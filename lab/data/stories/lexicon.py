@@ -1,4 +1,4 @@
-"""Which words do the stories use? The word lists of the generator in lab/data/stories.py, most frequent first."""
+"""Which words do the stories use? The word lists of the generator in lab/data/stories/generator.py, most frequent first."""
 
 import functools
 import hashlib

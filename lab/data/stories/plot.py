@@ -2,8 +2,8 @@
 
 import math
 
-from lab.data.slots import MOST_ADDED, Slots
-from lab.data.world import Forms
+from lab.data.stories.slots import MOST_ADDED, Slots
+from lab.data.stories.world import Forms
 
 LAST_EVENT = 155
 """No event begins after so many words: the longest one and the ending fit into 250."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.data.telling import (
+from lab.data.stories.telling import (
     AGREEMENT,
     COLLOCATION,
     COPY,
@@ -16,7 +16,7 @@ from lab.data.telling import (
     Table,
     Telling,
 )
-from lab.data.world import DESCRIBED, LITERAL, TABLE, Described, Step, World
+from lab.data.stories.world import DESCRIBED, LITERAL, TABLE, Described, Step, World
 
 PRONOUNS = {"girl": ("she", "her", "her"), "boy": ("he", "him", "his")}
 RIVALS = (("he", "she", "they"), ("him", "her", "them"), ("his", "her", "their"))

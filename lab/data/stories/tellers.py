@@ -15,8 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
-from lab.config import Grammar
-from lab.data.stories import generate
+from lab.config.schema import Grammar
+from lab.data.stories.generator import generate
 
 FEW = 2000
 """So many stories take a process about as long as workers take to start."""
@@ -53,7 +53,7 @@ class _worker:
 
     def __enter__(self) -> IO[bytes]:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "lab.data.tellers", json.dumps(self._job)],
+            [sys.executable, "-P", "-m", "lab.data.stories.tellers", json.dumps(self._job)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},

@@ -6,11 +6,12 @@ from dataclasses import fields, replace
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from lab.config import ConfigError, Grammar
-from lab.data.inflection import plural, with_article
-from lab.data.lexicon import LEXICON, Lexicon, digest, ranked
-from lab.data.sentences import SENTENCES, Event, Form, Sentences
-from lab.data.telling import COLLOCATION, LEXICAL, SYNTAX, Table, spaced, zipf
+from lab.config.schema import Grammar
+from lab.config.strict import ConfigError
+from lab.data.stories.inflection import plural, with_article
+from lab.data.stories.lexicon import LEXICON, Lexicon, digest, ranked
+from lab.data.stories.sentences import SENTENCES, Event, Form, Sentences
+from lab.data.stories.telling import COLLOCATION, LEXICAL, SYNTAX, Table, spaced, zipf
 
 OWN = 10
 """Adjectives that each noun has of its own; of verbs it has some more."""

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lab.exact import models
-from lab.exact.check import Check, Checks, differ, equal, flops, normal, same
+from lab.lecture.exact import models
+from lab.lecture.exact.check import Check, Checks, differ, equal, flops, normal, same
 
 Function = Callable[[Tensor], Tensor]
 

@@ -20,10 +20,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lab.exact import models
-from lab.exact.initial import outcome
-from lab.exact.norms import operation_shares
-from lab.exact.timing import Ratio, compare
+from lab.lecture.exact import models
+from lab.lecture.exact.initial import outcome
+from lab.lecture.exact.norms import operation_shares
+from lab.lecture.exact.timing import Ratio, compare
 from lab.model.norm import LayerNorm, RMSNorm
 from lab.verdict import outcomes
 
@@ -272,7 +272,7 @@ def parallel(device: str) -> dict[str, Any]:
 
 
 def depth(device: str) -> dict[str, Any]:
-    from lab.budget import counts
+    from lab.plan.budget import counts
 
     shapes = {1: 384, 4: 192, 16: 96, 64: 48}
     steps, token, rows, flops = {}, {}, [], {}

@@ -11,8 +11,8 @@ import math
 import torch
 from torch import Tensor
 
-from lab.exact import models
-from lab.exact.check import Check, Checks, differ, equal, normal, same
+from lab.lecture.exact import models
+from lab.lecture.exact.check import Check, Checks, differ, equal, normal, same
 from lab.model.activation import VARIANTS
 from lab.model.ffn import FFN
 

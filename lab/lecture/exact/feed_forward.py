@@ -10,8 +10,8 @@ import math
 
 import torch
 
-from lab.exact import models
-from lab.exact.check import Check, Checks, at_least, at_most, close, differ, equal, same
+from lab.lecture.exact import models
+from lab.lecture.exact.check import Check, Checks, at_least, at_most, close, differ, equal, same
 from lab.model.activation import VARIANTS
 from lab.model.ffn import FFN
 
@@ -67,7 +67,7 @@ def two_thirds() -> list[Check]:
 
 def gated_width() -> list[Check]:
     """What LLaMA uses, against the 1.5 that the notes give it."""
-    from lab.exact.survey import table
+    from lab.lecture.exact.survey import table
 
     ratios = {
         row["model"]: row["d_ff"] / row["d_model"] for row in table() if row["model"].startswith("LLaMA")

@@ -10,13 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lab.exact import models
-from lab.exact.check import Check, Checks, at_most, equal, flops, generator, normal, same
+from lab.lecture.exact import models
+from lab.lecture.exact.check import Check, Checks, at_most, equal, flops, generator, normal, same
 from lab.model.kernel import hidden as unread
 
 
 def heads_cost() -> list[Check]:
-    from lab.budget import counts
+    from lab.plan.budget import counts
 
     counted, elements = [], []
     for heads in (1, 2, 4, 8):

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab.exact import models
-from lab.exact.check import Check, Checks, at_least, close, equal, flops, normal, same
+from lab.lecture.exact import models
+from lab.lecture.exact.check import Check, Checks, at_least, close, equal, flops, normal, same
 from lab.model.position import VARIANTS as POSITIONS
 
 GRID = list(itertools.product((1, 4, 64), (64, 512, 8192), (192, 1024, 8192), (4, 16)))

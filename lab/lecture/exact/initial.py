@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from lab.exact import models
+from lab.lecture.exact import models
 from lab.verdict.outcomes import CONTRADICTED, INCONCLUSIVE, REPRODUCED
 
 INITS, DEPTHS = 10, (6, 8, 10, 12, 14)

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.config import ConfigError, closest
-from lab.runs import dumps, write_atomic
+from lab.config.strict import ConfigError, closest
+from lab.store.files import dumps, write_atomic
 
 KINDS = {"init": "initial", "cost": "cost"}
 BUSY = 0.5  # load a core, of other processes, from which times are called unreliable
@@ -27,7 +27,7 @@ def claims() -> dict[str, tuple[str, Any]]:
     return {
         name: (kind, measure)
         for kind, module in KINDS.items()
-        for name, measure in import_module(f"lab.exact.{module}").CLAIMS.items()
+        for name, measure in import_module(f"lab.lecture.exact.{module}").CLAIMS.items()
     }
 
 
@@ -35,7 +35,7 @@ def measure(names: Sequence[str], *, device: str = "cpu") -> Iterator[dict[str, 
     """A record a claim, of the named ones or of all. Raises ConfigError on an unknown name."""
     import torch
 
-    from lab.provenance import provenance
+    from lab.store.provenance import provenance
 
     known = claims()
     unknown = [name for name in names if name not in known]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab.config import Config, RunConfig, Shape
+from lab.config.schema import Config, RunConfig, Shape
 
 SHAPE = Shape(
     d_model=48,
@@ -25,15 +25,15 @@ SHAPE = Shape(
 
 @cache
 def _composed(overrides: tuple[str, ...]) -> Config:
-    from lab.compose import Override, compose
+    from lab.config.compose import Override, compose
 
     texts = ("size=nano", "engine.device=cpu", "tracker=none", *overrides)
-    return compose([Override(text, "lab/exact") for text in texts])
+    return compose([Override(text, "lab/lecture/exact") for text in texts])
 
 
 def run_config(*overrides: str, seed: int = 0, **shape: int) -> RunConfig:
     """The baseline with Hydra overrides, at `SHAPE` with some of its fields changed."""
-    from lab.budget import Corpus, resolve
+    from lab.plan.budget import Corpus, resolve
 
     shaped = dataclasses.replace(SHAPE, **shape)
     base = resolve(_composed(overrides), Corpus("none", 1.0, 1, "none"), shape_=shaped)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lab.exact import models
-from lab.exact.check import Check, Checks, at_least, at_most, close, differ, equal, normal, same
+from lab.lecture.exact import models
+from lab.lecture.exact.check import Check, Checks, at_least, at_most, close, differ, equal, normal, same
 from lab.model.norm import LayerNorm, RMSNorm
 
 D, EPS = 192, 1e-5

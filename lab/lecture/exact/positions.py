@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lab.exact import models
-from lab.exact.check import Check, Checks, at_least, differ, equal, flops, normal, same
+from lab.lecture.exact import models
+from lab.lecture.exact.check import Check, Checks, at_least, differ, equal, flops, normal, same
 from lab.model.position import ALiBi, Rotary, Sine
 
 BASE, HEAD = 10_000.0, 32

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lab.exact import models
-from lab.exact.check import Check, Checks, at_most, close, equal, normal, same
+from lab.lecture.exact import models
+from lab.lecture.exact.check import Check, Checks, at_most, close, equal, normal, same
 from lab.model.kernel import logit_max
 
 

@@ -13,8 +13,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from lab.exact import models
-from lab.exact.check import Check, Checks, at_least, at_most, close, equal, same
+from lab.lecture.exact import models
+from lab.lecture.exact.check import Check, Checks, at_least, at_most, close, equal, same
 
 Text = tuple[int, ...]
 Distribution = Callable[[Text], Tensor]  # text -> probabilities [V]

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lab.exact.check import Check, Checks, at_least, at_most, close, equal, rounded
+from lab.lecture.exact.check import Check, Checks, at_least, at_most, close, equal, rounded
 
 Row = dict[str, Any]
 Z95 = 1.959964

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.config import ConfigError, closest
-from lab.runs import dumps, write_atomic
+from lab.config.strict import ConfigError, closest
+from lab.store.files import dumps, write_atomic
 
 SECTIONS = (
     "norms", "feed_forward", "blocks", "positions", "attention", "stability", "inference", "experts", "speculation",
@@ -27,7 +27,7 @@ def claims() -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for section in SECTIONS:
-        found |= import_module(f"lab.exact.{section}").CLAIMS
+        found |= import_module(f"lab.lecture.exact.{section}").CLAIMS
     return found
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # it brings torch, and bad input is refused before that is needed
-    from lab.sweep import Progress
+    from lab.sweep.local import Progress
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""What is done with one trained run: its texts, what it learnt, its export."""

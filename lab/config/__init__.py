@@ -1,0 +1,1 @@
+"""What is asked: `conf/`, the schema that closes it, and overrides checked before Hydra sees them."""

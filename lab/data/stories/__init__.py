@@ -1,0 +1,1 @@
+"""The generator of stories, whose next words have known probabilities."""

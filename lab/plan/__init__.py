@@ -1,0 +1,1 @@
+"""An ablation file as matched arms, counts and jobs."""

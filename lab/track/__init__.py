@@ -1,0 +1,1 @@
+"""Runs at a dashboard, one way, never in the way of training."""
