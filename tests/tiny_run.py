@@ -39,9 +39,17 @@ def job(run: c.RunConfig, *, run_id: str, store: Path, shards: Path, **changes: 
         "counts": {"flops_per_token": 1, "parameters": 1},
     }
     return {
-        "config": dataclasses.asdict(run), "run_id": run_id, "store": str(store), "shards": str(shards), "device": "cpu",
-        "threads": 1, "checkpoint_seconds": 0.0, "keep_every": None, "manifest": manifest, **changes,
-    }  # fmt: skip
+        "config": dataclasses.asdict(run),
+        "run_id": run_id,
+        "store": str(store),
+        "shards": str(shards),
+        "device": "cpu",
+        "threads": 1,
+        "checkpoint_seconds": 0.0,
+        "keep_every": None,
+        "manifest": manifest,
+        **changes,
+    }
 
 
 PROVENANCE = {"torch": "2.13.0", "device_kind": "cpu", "source_hash": "a"}

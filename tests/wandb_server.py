@@ -131,9 +131,14 @@ class _Handler(BaseHTTPRequestHandler):
         run |= {k: variables[k] for k in ("groupName", "jobType", "tags") if variables.get(k) is not None}
         project = RUN_INFORMATION["project"] | {"entity": {"id": "e", "name": "me"}}
         bucket = {
-            **RUN_INFORMATION, "project": project, "id": run_id, "name": run_id, "displayName": run_id,
-            "config": json.dumps(run["config"]), "historyLineCount": len(run["history"]),
-        }  # fmt: skip
+            **RUN_INFORMATION,
+            "project": project,
+            "id": run_id,
+            "name": run_id,
+            "displayName": run_id,
+            "config": json.dumps(run["config"]),
+            "historyLineCount": len(run["history"]),
+        }
         return {"bucket": bucket, "inserted": new}
 
     def _resumed(self, run_id: str) -> dict[str, Any] | None:
@@ -143,11 +148,20 @@ class _Handler(BaseHTTPRequestHandler):
         history = run["history"]
         tail = [history[max(history)]] if history else []
         bucket = {
-            "id": run_id, "name": run_id, "displayName": run_id, "summaryMetrics": json.dumps(run["summary"]),
-            "logLineCount": 0, "eventsLineCount": 0, "historyLineCount": len(history), "historyTail": json.dumps(tail),
-            "eventsTail": "[]", "config": json.dumps(run["config"]), "tags": run.get("tags", []), "notes": None,
+            "id": run_id,
+            "name": run_id,
+            "displayName": run_id,
+            "summaryMetrics": json.dumps(run["summary"]),
+            "logLineCount": 0,
+            "eventsLineCount": 0,
+            "historyLineCount": len(history),
+            "historyTail": json.dumps(tail),
+            "eventsTail": "[]",
+            "config": json.dumps(run["config"]),
+            "tags": run.get("tags", []),
+            "notes": None,
             "wandbConfig": json.dumps({"t": 1}),
-        }  # fmt: skip
+        }
         return {"id": "p", "name": "p", "entity": {"id": "e", "name": "me"}, "bucket": bucket}
 
     def _stream(self, run_id: str, request: dict[str, Any]) -> tuple[int, Any]:

@@ -13,9 +13,17 @@ from lab.train.continuation import continued, text_of
 
 
 def write(
-    name: str, store: RunStore, *, cache: Path, prompt: str, count: int, tokens: int, temperature: float, seed: int,
+    name: str,
+    store: RunStore,
+    *,
+    cache: Path,
+    prompt: str,
+    count: int,
+    tokens: int,
+    temperature: float,
+    seed: int,
     progress: Callable[[str, float], None] | None = None,
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     """`count` records of a text of up to `tokens` tokens after `prompt`.
 
     Computed on the CPU, so that a seed gives the same texts anywhere. Raises ConfigError.
@@ -25,10 +33,19 @@ def write(
     text = prompt.encode(errors="surrogateescape").decode(errors="replace")
     ids = [END_OF_TEXT_ID, *run.tokenizer.encode([text])[0]]
     rows = continued(
-        run.model, torch.tensor([ids]).repeat(count, 1), length=len(ids) + tokens,
-        generator=torch.Generator().manual_seed(seed), temperature=temperature,
-    )  # fmt: skip
+        run.model,
+        torch.tensor([ids]).repeat(count, 1),
+        length=len(ids) + tokens,
+        generator=torch.Generator().manual_seed(seed),
+        temperature=temperature,
+    )
     return [
-        {"id": name, "state": "written", "step": run.step, "prompt": text, "text": text_of([END_OF_TEXT_ID, *row[len(ids) :]], run.shards)}
+        {
+            "id": name,
+            "state": "written",
+            "step": run.step,
+            "prompt": text,
+            "text": text_of([END_OF_TEXT_ID, *row[len(ids) :]], run.shards),
+        }
         for row in rows.tolist()
-    ]  # fmt: skip
+    ]

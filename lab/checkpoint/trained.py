@@ -26,9 +26,13 @@ class Trained:
 
 
 def load(
-    name: str, store: RunStore, *, cache: Path, progress: Callable[[str, float], None] | None = None,
+    name: str,
+    store: RunStore,
+    *,
+    cache: Path,
+    progress: Callable[[str, float], None] | None = None,
     check: Callable[[RunConfig], object] = lambda config: None,
-) -> Trained:  # fmt: skip
+) -> Trained:
     """The newest sound checkpoint, and the run's own data, built again where the cache lacks it.
 
     check: refuses a run before anything of it is read. Raises ConfigError.

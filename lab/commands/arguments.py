@@ -47,13 +47,15 @@ def sweep(parser: argparse.ArgumentParser) -> None:
         "--plan", action="store_true", help="print arms, counts, mismatch and time; start nothing"
     )
     parser.add_argument(
-        "--search", action="store_true",
+        "--search",
+        action="store_true",
         help="first search the learning rate of each arm, on seeds of its own; then train at each arm's best and at one rate",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--published", action="store_true",
+        "--published",
+        action="store_true",
         help="take runs from the lines published in results/, of this torch and kind of device, instead of training them again",
-    )  # fmt: skip
+    )
     _retry(parser)
     listed(parser)
 
@@ -61,10 +63,12 @@ def sweep(parser: argparse.ArgumentParser) -> None:
 def plan(parser: argparse.ArgumentParser) -> None:
     _ablation(parser)
     parser.add_argument(
-        "--out", type=Path, metavar="DIR",
+        "--out",
+        type=Path,
+        metavar="DIR",
         help="write resolved runs and token shards to DIR. python -m lab.sweep.away DIR trains them on a machine with this "
         "repository, torch 2.11 or newer and numpy; lab collect DIR merges them. engine.device=cuda plans for a GPU there",
-    )  # fmt: skip
+    )
     listed(parser)
 
 
@@ -162,7 +166,7 @@ def tune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--storage", metavar="URL", help="a database for Optuna instead of results/tune/NAME.journal"
     )
-    listed(parser)  # fmt: skip
+    listed(parser)
 
 
 def exact(parser: argparse.ArgumentParser) -> None:
@@ -220,7 +224,7 @@ def sample(parser: argparse.ArgumentParser) -> None:
         help="of the softmax; 0 for the likeliest token (0.8)",
     )
     parser.add_argument("--seed", type=_seed, default=0, metavar="S", help="of the draws (0)")
-    listed(parser)  # fmt: skip
+    listed(parser)
 
 
 def export(parser: argparse.ArgumentParser) -> None:

@@ -15,9 +15,16 @@ def sample(options: argparse.Namespace, overrides: list[str]) -> int:
 
     with preparing() as show:
         texts = write(
-            name, places.store(), cache=places.CACHE, progress=show, prompt=options.prompt, count=options.count,
-            tokens=options.tokens, temperature=options.temperature, seed=options.seed,
-        )  # fmt: skip
+            name,
+            places.store(),
+            cache=places.CACHE,
+            progress=show,
+            prompt=options.prompt,
+            count=options.count,
+            tokens=options.tokens,
+            temperature=options.temperature,
+            seed=options.seed,
+        )
     if options.json:
         listing.show(texts, as_json=True, columns=())
         return 0

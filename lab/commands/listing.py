@@ -13,8 +13,19 @@ from lab.store.states import END_STATES
 
 UNMEASURED_FLOPS = {"cpu": 4e10, "cuda": 5e13}  # FLOP/s of one run, until a run here has been timed
 PLAN_COLUMNS = (
-    "id", "label", "state", "d_model", "layers", "heads", "d_ff", "parameters", "body", "mismatch", "tokens", "PFLOP",
-)  # fmt: skip
+    "id",
+    "label",
+    "state",
+    "d_model",
+    "layers",
+    "heads",
+    "d_ff",
+    "parameters",
+    "body",
+    "mismatch",
+    "tokens",
+    "PFLOP",
+)
 
 
 def show(rows: list[dict[str, Any]], *, as_json: bool, columns: Sequence[str]) -> None:
@@ -75,14 +86,24 @@ def print_plan(plan: Any, store: RunStore, *, as_json: bool) -> None:
     rows = []
     for arm in plan.record["arms"]:
         counts, shape, ids = arm["counts"], arm["shape"], list(arm["runs"].values())
-        rows.append({
-            "id": arm["name"], "state": ", ".join(sorted({store.state(i) for i in ids})), "label": arm["label"],
-            "x": arm["x"], "d_model": shape["d_model"], "layers": shape["num_layers"],
-            "heads": f"{shape['num_heads']} x {shape['head_dim']}", "d_ff": shape["d_ff"],
-            "parameters": counts["parameters"], "body": counts["body_parameters"],
-            "mismatch": f"{arm['mismatch']:+.2%}", "tokens": arm["tokens"],
-            "PFLOP": counts["flops_per_token"] * arm["tokens"] / 1e15, "runs": ids,
-        })  # fmt: skip
+        rows.append(
+            {
+                "id": arm["name"],
+                "state": ", ".join(sorted({store.state(i) for i in ids})),
+                "label": arm["label"],
+                "x": arm["x"],
+                "d_model": shape["d_model"],
+                "layers": shape["num_layers"],
+                "heads": f"{shape['num_heads']} x {shape['head_dim']}",
+                "d_ff": shape["d_ff"],
+                "parameters": counts["parameters"],
+                "body": counts["body_parameters"],
+                "mismatch": f"{arm['mismatch']:+.2%}",
+                "tokens": arm["tokens"],
+                "PFLOP": counts["flops_per_token"] * arm["tokens"] / 1e15,
+                "runs": ids,
+            }
+        )
     show(rows, as_json=as_json, columns=PLAN_COLUMNS)
     if as_json:
         return

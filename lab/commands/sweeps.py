@@ -33,8 +33,13 @@ def sweep(options: argparse.Namespace, overrides: list[str]) -> int:
 
     try:
         plan = staged.run(
-            plan, places.store(), carry_out, search=options.search, results=places.RESULTS, stop_early=options.seeds is None
-        )  # fmt: skip
+            plan,
+            places.store(),
+            carry_out,
+            search=options.search,
+            results=places.RESULTS,
+            stop_early=options.seeds is None,
+        )
     except staged.Incomplete as incomplete:
         plan = incomplete.plan
     plan.save()
@@ -88,6 +93,13 @@ def _planned(options: argparse.Namespace, overrides: list[str], *, elsewhere: bo
 
     with preparing() as show:
         return planning.make(
-            options.name, overrides, results=places.RESULTS, cache=places.CACHE, seeds=options.seeds,
-            extra_arms=options.extra_arms, hold=options.match, progress=show, elsewhere=elsewhere,
-        )  # fmt: skip
+            options.name,
+            overrides,
+            results=places.RESULTS,
+            cache=places.CACHE,
+            seeds=options.seeds,
+            extra_arms=options.extra_arms,
+            hold=options.match,
+            progress=show,
+            elsewhere=elsewhere,
+        )

@@ -26,17 +26,30 @@ def tune(options: argparse.Namespace, overrides: list[str]) -> int:
         trials.steps, points=trials.points, factor=options.factor if options.factor > 1 else None
     )
     about = {
-        "ranges": [found.json() for found in ranges], "overrides": sorted(rest), "sampler": options.sampler,
-        "seed": options.seed, "batch": options.batch, "rungs": list(rungs.steps), "factor": rungs.factor, "numerics": NUMERICS,
-    }  # fmt: skip
+        "ranges": [found.json() for found in ranges],
+        "overrides": sorted(rest),
+        "sampler": options.sampler,
+        "seed": options.seed,
+        "batch": options.batch,
+        "rungs": list(rungs.steps),
+        "factor": rungs.factor,
+        "numerics": NUMERICS,
+    }
     with tuning.owner(options.name, places.RESULTS / "tune"):
         study = tuning.open_study(
             options.name, storage=options.storage, folder=places.RESULTS / "tune", about=about
         )
         found = tuning.search(
-            study, ranges, trials.score, sampler=options.sampler, seed=options.seed,
-            trials=options.trials, batch=options.batch, rungs=rungs, drop=trials.drop,
-        )  # fmt: skip
+            study,
+            ranges,
+            trials.score,
+            sampler=options.sampler,
+            seed=options.seed,
+            trials=options.trials,
+            batch=options.batch,
+            rungs=rungs,
+            drop=trials.drop,
+        )
     if options.json:
         listing.show([vars(found)], as_json=True, columns=())
     else:

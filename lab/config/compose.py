@@ -320,9 +320,24 @@ class Variant(NamedTuple):
 
 
 AXES = (
-    "norm_placement", "norm", "activation", "ffn_ratio", "heads", "aspect", "vocab", "regularization", "stability", "position",
-    "block", "ffn", "init", "embedding", "attention", "pattern", "bias",
-)  # fmt: skip
+    "norm_placement",
+    "norm",
+    "activation",
+    "ffn_ratio",
+    "heads",
+    "aspect",
+    "vocab",
+    "regularization",
+    "stability",
+    "position",
+    "block",
+    "ffn",
+    "init",
+    "embedding",
+    "attention",
+    "pattern",
+    "bias",
+)
 
 
 def variants() -> list[Variant]:

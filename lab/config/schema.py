@@ -335,5 +335,3 @@ def run_config(values: dict[str, Any]) -> RunConfig:
     if problems:
         raise ConfigError(problems)
     return typing.cast(RunConfig, config)
-
-

@@ -163,8 +163,13 @@ def _first_bytes(documents: Documents, limit: int) -> Documents:
 
 
 def _write_split(
-    folder: Path, split: str, documents: Iterable[Document], tokenizer: Tokenizer, token_bytes: np.ndarray, progress: Progress
-) -> dict[str, int]:  # fmt: skip
+    folder: Path,
+    split: str,
+    documents: Iterable[Document],
+    tokenizer: Tokenizer,
+    token_bytes: np.ndarray,
+    progress: Progress,
+) -> dict[str, int]:
     """Writes the token stream and its document starts; returns the counts of documents, tokens and bytes."""
     dtype = token_dtype(tokenizer.vocab_size)
     starts: list[int] = []

@@ -42,23 +42,27 @@ def rows(results: Path, *, root: Path = ROOT) -> list[Row]:
             *(item for item in swept if item["claim"] in names and item["outcome"] != NOT_RUN),
         ]
         whole, alone = state(entry, evidence), state({**entry, "parts": (), "against": ()}, evidence)
-        found.append({
-            **{key: entry[key] for key in ("id", "section", "says", "notes", "kind")},
-            **{key: entry.get(key) for key in ("source", "beyond")},
-            "papers": [dict(zip(("authors", "year", "where"), paper, strict=True)) for paper in entry["papers"]],
-            "ablation": tests[entry["id"]]["ablation"] if entry["id"] in tests else None,
-            "statement": tests[entry["id"]]["statement"] if entry["id"] in tests else None,
-            "prediction": tests[entry["id"]]["prediction"] if entry["id"] in tests else None,
-            "state": whole,
-            "alone": alone if alone != whole else None,
-            "as_printed": as_printed(checks.get(entry["id"], ())),
-            "why": _why(entry, evidence),
-            "evidence": evidence,
-            "core_minutes": {
-                "estimate": estimate(entry, tests, pace, root),
-                "spent": _spent(evidence),
-            },
-        })  # fmt: skip
+        found.append(
+            {
+                **{key: entry[key] for key in ("id", "section", "says", "notes", "kind")},
+                **{key: entry.get(key) for key in ("source", "beyond")},
+                "papers": [
+                    dict(zip(("authors", "year", "where"), paper, strict=True)) for paper in entry["papers"]
+                ],
+                "ablation": tests[entry["id"]]["ablation"] if entry["id"] in tests else None,
+                "statement": tests[entry["id"]]["statement"] if entry["id"] in tests else None,
+                "prediction": tests[entry["id"]]["prediction"] if entry["id"] in tests else None,
+                "state": whole,
+                "alone": alone if alone != whole else None,
+                "as_printed": as_printed(checks.get(entry["id"], ())),
+                "why": _why(entry, evidence),
+                "evidence": evidence,
+                "core_minutes": {
+                    "estimate": estimate(entry, tests, pace, root),
+                    "spent": _spent(evidence),
+                },
+            }
+        )
     return found
 
 
@@ -226,10 +230,21 @@ def _of_checks(checks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if refuted:
         why += "; against what the notes print: " + "; ".join(_sentence(check) for check in refuted)
     return {
-        "claim": checks[0]["claim"], "kind": "exact", "outcome": outcome, "why": why, "checks": list(checks),
-        "where": "exact.jsonl", "figures": [], "n": None, "size": None, "data": None, "device": None, "commit": None,
-        "confounds": [], "core_minutes": None,
-    }  # fmt: skip
+        "claim": checks[0]["claim"],
+        "kind": "exact",
+        "outcome": outcome,
+        "why": why,
+        "checks": list(checks),
+        "where": "exact.jsonl",
+        "figures": [],
+        "n": None,
+        "size": None,
+        "data": None,
+        "device": None,
+        "commit": None,
+        "confounds": [],
+        "core_minutes": None,
+    }
 
 
 def _sentence(check: dict[str, Any]) -> str:
@@ -244,11 +259,29 @@ def _measured(results: Path) -> list[dict[str, Any]]:
         failing = [part["statement"] for part in record["parts"] if not part["holds"]]
         texts = failing or [part["statement"] for part in record["parts"]]
         lead = "does not hold: " if failing else ""
-        found.append({
-            **{key: record[key] for key in ("claim", "kind", "outcome", "n", "size", "confounds", "core_minutes", "table", "parts")},
-            "why": lead + "; ".join(texts), "where": f"measured/{path.name}", "figures": [], "data": "random tokens",
-            **{key: record["provenance"][key] for key in ("device", "commit")},
-        })  # fmt: skip
+        found.append(
+            {
+                **{
+                    key: record[key]
+                    for key in (
+                        "claim",
+                        "kind",
+                        "outcome",
+                        "n",
+                        "size",
+                        "confounds",
+                        "core_minutes",
+                        "table",
+                        "parts",
+                    )
+                },
+                "why": lead + "; ".join(texts),
+                "where": f"measured/{path.name}",
+                "figures": [],
+                "data": "random tokens",
+                **{key: record["provenance"][key] for key in ("device", "commit")},
+            }
+        )
     return found
 
 
@@ -259,16 +292,25 @@ def _swept(results: Path) -> Iterable[dict[str, Any]]:
         records = list(read_lines(folder / "runs.jsonl"))
         spent = sum((record["summary"] or {}).get("seconds") or 0.0 for record in records) / 60
         shared = {
-            key: ", ".join(sorted({str(record["provenance"][key]) for record in records})) for key in ("device", "commit")
-        }  # fmt: skip
+            key: ", ".join(sorted({str(record["provenance"][key]) for record in records}))
+            for key in ("device", "commit")
+        }
         for claim in verdict["claims"]:
             yield {
-                "claim": claim["id"], "kind": "trained", "outcome": claim["outcome"], "why": claim["why"],
-                "where": f"{folder.parent.name}/{folder.name}", "n": f"{claim['seeds']} {'' if claim['looks'] else 'tuning '}seeds",
+                "claim": claim["id"],
+                "kind": "trained",
+                "outcome": claim["outcome"],
+                "why": claim["why"],
+                "where": f"{folder.parent.name}/{folder.name}",
+                "n": f"{claim['seeds']} {'' if claim['looks'] else 'tuning '}seeds",
                 "figures": [f"figures/{path.name}" for path in sorted((folder / "figures").glob("*.png"))],
-                "size": plan["size"], "data": plan["data"], "conditions": conditions(plan, records), **shared,
-                "confounds": verdict["confounds"], "core_minutes": round(spent, 2),
-            }  # fmt: skip
+                "size": plan["size"],
+                "data": plan["data"],
+                "conditions": conditions(plan, records),
+                **shared,
+                "confounds": verdict["confounds"],
+                "core_minutes": round(spent, 2),
+            }
 
 
 def _settings(results: Path) -> list[Path]:

@@ -54,10 +54,13 @@ def page(rows: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> di
         "question": f"What holds of {len(rows)} claims of CS336 lecture 3?",
         "counts": {state: count for state, count in counts.items() if count},
         "sections": sections,
-        "others": [{"id": item["claim"], "outcome": item["outcome"], "why": item["why"], "where": item["where"]} for item in others],
+        "others": [
+            {"id": item["claim"], "outcome": item["outcome"], "why": item["why"], "where": item["where"]}
+            for item in others
+        ],
         "reading": READING,
         "columns": ["claim", "state", "kind", "core-minutes: estimate", "spent", "evidence"],
-    }  # fmt: skip
+    }
 
 
 KINDS = {"exact": "computed", "init": "fresh models", "cost": "timed", "trained": "trained"}
@@ -117,10 +120,13 @@ def _evidence(item: dict[str, Any]) -> dict[str, Any]:
         ],
         "spent": _minutes(item["core_minutes"]),
         "checks": [_check(check) for check in item.get("checks", ())],
-        "parts": [f"{'holds' if part['holds'] else 'does not hold'}: {part['statement']}" for part in item.get("parts", ())],
+        "parts": [
+            f"{'holds' if part['holds'] else 'does not hold'}: {part['statement']}"
+            for part in item.get("parts", ())
+        ],
         "table": item.get("table"),
         "confounds": item["confounds"],
-    }  # fmt: skip
+    }
 
 
 def _check(check: dict[str, Any]) -> dict[str, str]:

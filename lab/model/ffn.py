@@ -83,9 +83,16 @@ class MoE(nn.Module):
     least_top_k = 2  # a softmax over one score is 1 whatever the router says
 
     def __init__(
-        self, d_model: int, d_ff: int, activation: Activation, bias: bool,
-        *, experts: int, top_k: int, balance: float,
-    ):  # fmt: skip
+        self,
+        d_model: int,
+        d_ff: int,
+        activation: Activation,
+        bias: bool,
+        *,
+        experts: int,
+        top_k: int,
+        balance: float,
+    ):
         super().__init__()
         if bias:
             raise ConfigError("bias = all: experts have no biases. Use bias=norm, bias=qkv or ffn=dense.")
@@ -142,9 +149,17 @@ class DeepSeekMoE(MoE):
     least_top_k = 1
 
     def __init__(
-        self, d_model: int, d_ff: int, activation: Activation, bias: bool,
-        *, experts: int, top_k: int, shared: int, balance: float,
-    ):  # fmt: skip
+        self,
+        d_model: int,
+        d_ff: int,
+        activation: Activation,
+        bias: bool,
+        *,
+        experts: int,
+        top_k: int,
+        shared: int,
+        balance: float,
+    ):
         super().__init__(d_model, d_ff, activation, bias, experts=experts, top_k=top_k, balance=balance)
         if shared < 1:
             raise ConfigError(f"ffn.shared = {shared}: needs 1 or more. Use ffn=moe for none.")

@@ -40,10 +40,12 @@ def resolve(
     inherited = manifest.get("parent") or {"tokens": 0, "read": []}
     rows = [parent.seed, parent.shape.context_length, step * parent.rows]
     about = {
-        "run_id": name, "step": step, "numerics": manifest["numerics"],
+        "run_id": name,
+        "step": step,
+        "numerics": manifest["numerics"],
         "tokens": inherited["tokens"] + step * parent.rows * parent.shape.context_length,
         "read": [*inherited["read"], {"data": parent.data_fingerprint, "rows": rows}],
-    }  # fmt: skip
+    }
     return dataclasses.replace(run, init_from=f"{name}@{step}"), about
 
 

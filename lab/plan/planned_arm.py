@@ -43,14 +43,23 @@ def job_of(item: PlannedArm, *, seed: int, results: Path, group: str, tags: list
     """All that a worker needs to train one run, as plain values (see lab/train/worker.py)."""
     run, device = dataclasses.replace(item.run, seed=seed), device_kind(item.config)
     return {
-        "config": dataclasses.asdict(run), "run_id": run_id(run), "store": str(results / "runs"),
-        "shards": str(item.shards), "device": device, "threads": 1 if device == "cpu" else 4,
-        "checkpoint_seconds": item.config.engine.checkpoint_seconds, "keep_every": item.config.engine.keep_every,
+        "config": dataclasses.asdict(run),
+        "run_id": run_id(run),
+        "store": str(results / "runs"),
+        "shards": str(item.shards),
+        "device": device,
+        "threads": 1 if device == "cpu" else 4,
+        "checkpoint_seconds": item.config.engine.checkpoint_seconds,
+        "keep_every": item.config.engine.keep_every,
         "manifest": {
-            "group": group, "job_type": item.name, "tags": tags, "counts": dataclasses.asdict(item.counts),
-            "tokenizer_hash": item.corpus.tokenizer_hash, **({"parent": item.parent} if item.parent else {}),
+            "group": group,
+            "job_type": item.name,
+            "tags": tags,
+            "counts": dataclasses.asdict(item.counts),
+            "tokenizer_hash": item.corpus.tokenizer_hash,
+            **({"parent": item.parent} if item.parent else {}),
         },
-    }  # fmt: skip
+    }
 
 
 def jobs_of(
@@ -100,9 +109,16 @@ def locate_parents(configs: Iterable[Config], store: RunStore, source: str) -> N
 
 
 def resolve_all(
-    arms: dict[str, Arm], configs: dict[str, Config], *, baseline: str, how: Match, cache: Path, store: RunStore,
-    source: str, progress: Callable[[str, float], None] | None,
-) -> list[PlannedArm]:  # fmt: skip
+    arms: dict[str, Arm],
+    configs: dict[str, Config],
+    *,
+    baseline: str,
+    how: Match,
+    cache: Path,
+    store: RunStore,
+    source: str,
+    progress: Callable[[str, float], None] | None,
+) -> list[PlannedArm]:
     """Every arm resolved and matched to the baseline. Raises ConfigError with the problems of all arms."""
     from lab.plan import budget, matching
 

@@ -54,10 +54,17 @@ class Plan:
 
 
 def make(
-    name: str, overrides: Sequence[str], *, results: Path, cache: Path,
-    seeds: int | None = None, extra_arms: Sequence[str] = (), hold: str | None = None,
-    progress: Callable[[str, float], None] | None = None, elsewhere: bool = False,
-) -> Plan:  # fmt: skip
+    name: str,
+    overrides: Sequence[str],
+    *,
+    results: Path,
+    cache: Path,
+    seeds: int | None = None,
+    extra_arms: Sequence[str] = (),
+    hold: str | None = None,
+    progress: Callable[[str, float], None] | None = None,
+    elsewhere: bool = False,
+) -> Plan:
     """The plan of an ablation with the user's overrides. Raises ConfigError with every problem before anything is prepared.
 
     elsewhere: the plan is for another machine, which may have a device that this one lacks.
@@ -71,8 +78,15 @@ def make(
     source = "command line" if given else f"ablations/{name}.yaml"
     locate_parents(configs.values(), store, source)
     planned = planned_arm.resolve_all(
-        arms, configs, baseline=ablation.baseline, how=how, cache=cache, store=store, progress=progress, source=source,
-    )  # fmt: skip
+        arms,
+        configs,
+        baseline=ablation.baseline,
+        how=how,
+        cache=cache,
+        store=store,
+        progress=progress,
+        source=source,
+    )
     planned, merged = _distinct(planned, ablation.baseline)
     baseline = next(item for item in planned if item.name == ablation.baseline)
     if baseline.parent:  # where "last" or the beginning of an id may mean another checkpoint one day
@@ -85,19 +99,32 @@ def make(
     tags = [ablation.axis.key, first.size.name, first.data.name]
     jobs, runs = jobs_of(planned, seeds=paired_seeds, results=results, group=name, tags=tags)
     record = {
-        "ablation": name, "title": ablation.title, "question": ablation.question, "source": ablation.source,
-        "setting": setting, "size": first.size.name, "data": first.data.name, "device_kind": device,
+        "ablation": name,
+        "title": ablation.title,
+        "question": ablation.question,
+        "source": ablation.source,
+        "setting": setting,
+        "size": first.size.name,
+        "data": first.data.name,
+        "device_kind": device,
         "overrides": [re.sub(r"(path)=.*", r"\1=PATH", text) for text in overrides],
         "flags": [*(f"--with {name}" for name in extra_arms), *([f"--match {hold}"] if hold else [])],
-        "seeds": paired_seeds, "match": {"what": how.hold, "solve": how.solve, "tolerance": how.tolerance},
+        "seeds": paired_seeds,
+        "match": {"what": how.hold, "solve": how.solve, "tolerance": how.tolerance},
         "x": {"key": ablation.axis.key, "label": ablation.axis.label, "numeric": ablation.axis.numeric},
-        "arms": [_arm_record(item, ablation, runs[item.name]) for item in planned], "claims": ablation.claims, "notes": [*ablation.notes, *merged, *_branches(planned), *_repeats(planned), *baseline.corpus.notes],
+        "arms": [_arm_record(item, ablation, runs[item.name]) for item in planned],
+        "claims": ablation.claims,
+        "notes": [*ablation.notes, *merged, *_branches(planned), *_repeats(planned), *baseline.corpus.notes],
         "reference_lines": _reference_lines(baseline),
         **({"looks": ablation.looks} if ablation.looks else {}),
         **({"seeds_in_file": ablation.seeds} if len(paired_seeds) != ablation.seeds else {}),
-        **({"noise": measured} if (measured := noise.load(results, _setting(baseline, overrides, None))) else {}),
+        **(
+            {"noise": measured}
+            if (measured := noise.load(results, _setting(baseline, overrides, None)))
+            else {}
+        ),
         **({"side_by_side": ablation.side_by_side} if ablation.side_by_side else {}),
-    }  # fmt: skip
+    }
     folder = results / "sweeps" / name / setting
     return Plan(record, folder, jobs, first.engine, first.tracker, tuple(planned), ablation.search)
 
@@ -162,12 +189,19 @@ def _branches(planned: Sequence[PlannedArm]) -> list[str]:
 def _arm_record(item: PlannedArm, ablation: Ablation, runs: dict[str, str]) -> dict[str, Any]:
     x = X_VALUES[ablation.axis.key](item.run) if ablation.axis.numeric else None
     return {
-        "name": item.name, "family": item.arm.family, "label": item.arm.label.format(x="" if x is None else f"{x:.3g}"), "x": x,
-        "overrides": item.arm.overrides, "baseline": item.name == ablation.baseline,
-        "shape": dataclasses.asdict(item.run.shape), "counts": dataclasses.asdict(item.counts),
-        "steps": item.run.steps, "tokens": item.tokens,
-        "mismatch": item.mismatch, "runs": runs,
-    }  # fmt: skip
+        "name": item.name,
+        "family": item.arm.family,
+        "label": item.arm.label.format(x="" if x is None else f"{x:.3g}"),
+        "x": x,
+        "overrides": item.arm.overrides,
+        "baseline": item.name == ablation.baseline,
+        "shape": dataclasses.asdict(item.run.shape),
+        "counts": dataclasses.asdict(item.counts),
+        "steps": item.run.steps,
+        "tokens": item.tokens,
+        "mismatch": item.mismatch,
+        "runs": runs,
+    }
 
 
 def _reference_lines(baseline: PlannedArm) -> list[dict[str, Any]]:
@@ -230,8 +264,12 @@ def make_single(
 
 
 def make_noise(
-    overrides: Sequence[str], *, results: Path, cache: Path, progress: Callable[[str, float], None] | None = None
-) -> Plan:  # fmt: skip
+    overrides: Sequence[str],
+    *,
+    results: Path,
+    cache: Path,
+    progress: Callable[[str, float], None] | None = None,
+) -> Plan:
     """The plan of `lab noise`: the baseline of a setting and its near twin, each with `noise.SEEDS` seeds.
 
     Raises ConfigError with every problem before anything is prepared, one for each override that changes the baseline.
@@ -250,9 +288,15 @@ def make_noise(
     if problems:
         raise ConfigError(problems)
     planned = planned_arm.resolve_all(
-        arms, configs, baseline="baseline", how=Match("none", "none", 0.0), cache=cache, store=RunStore(results / "runs"),
-        source="command line", progress=progress,
-    )  # fmt: skip
+        arms,
+        configs,
+        baseline="baseline",
+        how=Match("none", "none", 0.0),
+        cache=cache,
+        store=RunStore(results / "runs"),
+        source="command line",
+        progress=progress,
+    )
     first, seeds = planned[0].config, range(noise.SEEDS)
     tags = [first.size.name, first.data.name]
     jobs, runs = jobs_of(planned, seeds=seeds, results=results, group="noise", tags=tags)
@@ -261,6 +305,10 @@ def make_noise(
     ]
     setting = _setting(planned[0], overrides, None)
     record = {
-        "ablation": "noise", "setting": setting, "device_kind": device_kind(first), "seeds": list(seeds), "arms": entries,
-    }  # fmt: skip
+        "ablation": "noise",
+        "setting": setting,
+        "device_kind": device_kind(first),
+        "seeds": list(seeds),
+        "arms": entries,
+    }
     return Plan(record, results / "sweeps" / "noise" / setting, jobs, first.engine, first.tracker)

@@ -43,7 +43,15 @@ def of_arms(listed: Sequence[Evidence], looks: dict[str, dict[str, Any]]) -> Fig
                 level.plot(statistics.fmean(values), row, **style, markersize=7)
             if lost := len(arm.states) - len(values):
                 text = f"{lost} of {len(arm.states)} without"
-                level.annotate(text, (0.99, row), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8, color=GREY)  # fmt: skip
+                level.annotate(
+                    text,
+                    (0.99, row),
+                    xycoords=("axes fraction", "data"),
+                    ha="right",
+                    va="center",
+                    fontsize=8,
+                    color=GREY,
+                )
             paired = [
                 value / base.values[seed] - 1 if metric.relative else value - base.values[seed]
                 for seed, value in arm.values.items()

@@ -186,9 +186,21 @@ def _arms(
     plan: dict[str, Any], records: Sequence[dict[str, Any]], evidence: Evidence, found: dict[str, Any]
 ) -> Table:
     header = [
-        "arm", plan["x"]["label"], "val/bpb", "difference to baseline", "runs", "mismatch", "d_model", "layers",
-        "heads x size", "d_ff", "body parameters", "all parameters", "spike score k=4", "k=7",
-    ]  # fmt: skip
+        "arm",
+        plan["x"]["label"],
+        "val/bpb",
+        "difference to baseline",
+        "runs",
+        "mismatch",
+        "d_model",
+        "layers",
+        "heads x size",
+        "d_ff",
+        "body parameters",
+        "all parameters",
+        "spike score k=4",
+        "k=7",
+    ]
     judged_by = [gather(plan, records, metric=name) for name in metrics.of_claims(plan)]
     header[4:4] = [", ".join(filter(None, [of.metric.name, of.metric.unit])) for of in judged_by]
     if is_searched(plan):
@@ -227,12 +239,16 @@ def _arms(
 def _spike_tables(evidence: Evidence) -> list[tuple[str, str, Table]]:
     """Heading, caption and table of the spikes by arm, and of the largest one by one."""
     return [
-        (heading, caption, Table(header, [[text for text, _ in row] for row in rows], [[n for _, n in row] for row in rows]))
+        (
+            heading,
+            caption,
+            Table(header, [[text for text, _ in row] for row in rows], [[n for _, n in row] for row in rows]),
+        )
         for heading, caption, (header, rows) in (
             ("Spikes by arm", BY_ARM, spikes.of_arms(evidence)),
             ("The largest spikes", ONE_BY_ONE, spikes.one_by_one(evidence)),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _searched(judged: dict[str, Any]) -> list[tuple[str, float | None]]:

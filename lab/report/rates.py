@@ -48,8 +48,14 @@ def of_arms(plan: dict[str, Any], looks: dict[str, dict[str, Any]]) -> Figure:
 
 
 def _curve(
-    axes: Axes, label: str, losses: dict[str, list[float | None]], means: dict[str, float], *, start: float, look: dict[str, Any]
-) -> None:  # fmt: skip
+    axes: Axes,
+    label: str,
+    losses: dict[str, list[float | None]],
+    means: dict[str, float],
+    *,
+    start: float,
+    look: dict[str, Any],
+) -> None:
     """The means of one arm by rate and its seeds, hollow at `start` where a run diverged."""
     rates = sorted(losses, key=float)
     style = {"linewidth": 1.5, "markersize": 4} | look

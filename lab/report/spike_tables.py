@@ -65,23 +65,37 @@ def of_pairs(plan: dict[str, Any], evidence: Evidence) -> Figure | None:
 def of_arms(evidence: Evidence) -> tuple[list[str], list[list[Cell]]]:
     """Header and a row an arm: how often it spiked, and what moved first."""
     header = [
-        "arm", "runs", "spikes of the gradient norm", "score k=4", "score k=7", "p99.9 / median", "spikes of the loss",
-        "score k=4 (loss)", "something rose before a spike", "before a quiet step", "most frequent first mover",
-    ]  # fmt: skip
+        "arm",
+        "runs",
+        "spikes of the gradient norm",
+        "score k=4",
+        "score k=7",
+        "p99.9 / median",
+        "spikes of the loss",
+        "score k=4 (loss)",
+        "something rose before a spike",
+        "before a quiet step",
+        "most frequent first mover",
+    ]
     rows = []
     for arm in evidence.arms:
         records = _ended(arm)
         states = Counter(record["state"] for record in records)
-        rows.append([
-            (arm.label, None),
-            (", ".join(f"{count} {state}" for state, count in sorted(states.items())), None),
-            (str(count := _events(records, "grad/norm")), count),
-            *(_mean(records, "grad/norm", score) for score in ("score_k4", "score_k7", "p999_over_median")),
-            (str(count := _events(records, "train/loss")), count),
-            _mean(records, "train/loss", "score_k4"),
-            *(_rose(records, before) for before in ("spikes", "quiet")),
-            (_most_frequent(records), None),
-        ])  # fmt: skip
+        rows.append(
+            [
+                (arm.label, None),
+                (", ".join(f"{count} {state}" for state, count in sorted(states.items())), None),
+                (str(count := _events(records, "grad/norm")), count),
+                *(
+                    _mean(records, "grad/norm", score)
+                    for score in ("score_k4", "score_k7", "p999_over_median")
+                ),
+                (str(count := _events(records, "train/loss")), count),
+                _mean(records, "train/loss", "score_k4"),
+                *(_rose(records, before) for before in ("spikes", "quiet")),
+                (_most_frequent(records), None),
+            ]
+        )
     return header, rows
 
 
@@ -93,10 +107,17 @@ def one_by_one(evidence: Evidence) -> tuple[list[str], list[list[Cell]]]:
             for (step, signal, value, score), mover in zip(
                 record["curves"]["spikes"], _movers(record), strict=True
             ):
-                found.append([
-                    (arm.label, None), (str(seed), seed), (str(step), step), (signal, None), (f"{value:.4g}", value),
-                    (f"{score:.1f}", score), (mover, None),
-                ])  # fmt: skip
+                found.append(
+                    [
+                        (arm.label, None),
+                        (str(seed), seed),
+                        (str(step), step),
+                        (signal, None),
+                        (f"{value:.4g}", value),
+                        (f"{score:.1f}", score),
+                        (mover, None),
+                    ]
+                )
     found.sort(key=lambda cells: -(cells[5][1] or 0.0))
     return ["arm", "seed", "step", "signal", "value", "score in sd", "first mover"], found[:LARGEST]
 
@@ -141,16 +162,25 @@ def _draw(axes: Axes, arm: Arm, panel: Panel, label: str, colour: str) -> None:
     for number, record in enumerate(records):
         points = _points(record, panel)
         axes.plot(
-            [tokens for _, tokens, _ in points], [value for _, _, value in points],
-            color=colour, linewidth=0.8, alpha=0.7, label=None if number else label,
-        )  # fmt: skip
+            [tokens for _, tokens, _ in points],
+            [value for _, _, value in points],
+            color=colour,
+            linewidth=0.8,
+            alpha=0.7,
+            label=None if number else label,
+        )
         spiked = {step for step, of, *_ in record["curves"]["spikes"] if of == signal}
         marked = [point for point in points if point[0] in spiked]
         axes.plot(
-            [tokens for _, tokens, _ in marked], [value for _, _, value in marked],
-            color=colour, linestyle="", marker=marker, markersize=5, zorder=3,
+            [tokens for _, tokens, _ in marked],
+            [value for _, _, value in marked],
+            color=colour,
+            linestyle="",
+            marker=marker,
+            markersize=5,
+            zorder=3,
             markeredgecolor=colour if marker == "x" else "black",
-        )  # fmt: skip
+        )
 
 
 def _typical(arm: Arm, panel: Panel, *, first: bool = False) -> float:

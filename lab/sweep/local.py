@@ -93,9 +93,13 @@ class Progress:
 
 
 def _run_all(
-    jobs: dict[str, dict[str, Any]], waiting: list[str], store: RunStore, workers: int, progress: Progress,
+    jobs: dict[str, dict[str, Any]],
+    waiting: list[str],
+    store: RunStore,
+    workers: int,
+    progress: Progress,
     show: "Callable[[Progress], None] | None",
-) -> None:  # fmt: skip
+) -> None:
     context = multiprocessing.get_context("forkserver")
     # The optimizer imports torch._dynamo when it is made, a second of CPU time: once for all workers.
     set_forkserver_preload(["lab.train.worker", "torch._dynamo"])

@@ -96,8 +96,11 @@ def _lowest(found: dict[str, Any], arm: str) -> float:
 def table(
     runs: dict[str, dict[str, dict[str, str]]],
     records: dict[str, dict[str, Any]],
-    *, common: float, values: Sequence[float], seeds: Sequence[int],
-) -> dict[str, Any]:  # fmt: skip
+    *,
+    common: float,
+    values: Sequence[float],
+    seeds: Sequence[int],
+) -> dict[str, Any]:
     """The search of a plan record from {arm: {rate: {seed: run_id}}} and the record of each of those runs.
 
     Raises ConfigError for a run that neither finished nor diverged, whose loss is not known, and for runs that are not alike.
@@ -115,9 +118,15 @@ def table(
             rate: [_loss(records[of[str(seed)]]) for seed in seeds] for rate, of in by_rate.items()
         }
     found: dict[str, Any] = {
-        "key": KEY, "metric": METRIC, "common": common, "values": list(values), "seeds": list(seeds), "arms": runs,
-        "losses": losses, "at_init": at_init,
-    }  # fmt: skip
+        "key": KEY,
+        "metric": METRIC,
+        "common": common,
+        "values": list(values),
+        "seeds": list(seeds),
+        "arms": runs,
+        "losses": losses,
+        "at_init": at_init,
+    }
     means = {
         arm: {rate: fmean(_entered(loss, at_init[arm]) for loss in of) for rate, of in by_rate.items()}
         for arm, by_rate in losses.items()

@@ -189,9 +189,14 @@ def first_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
         return plan
     kept = {str(seed) for seed in seeds}
     arms = [
-        arm | {key: {s: i for s, i in arm[key].items() if s in kept} for key in ("runs", "runs_same_lr") if key in arm}
+        arm
+        | {
+            key: {s: i for s, i in arm[key].items() if s in kept}
+            for key in ("runs", "runs_same_lr")
+            if key in arm
+        }
         for arm in plan.record["arms"]
-    ]  # fmt: skip
+    ]
     left = {
         i
         for arm in plan.record["arms"]

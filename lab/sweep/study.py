@@ -109,9 +109,17 @@ def recover(study: Any) -> int:
 
 
 def search(
-    study: Any, ranges: Sequence[Range], score: Score, *,
-    sampler: str, seed: int, trials: int, batch: int, rungs: Rungs, drop: Callable[[dict[int, Point]], None] = lambda points: None,
-) -> Outcome:  # fmt: skip
+    study: Any,
+    ranges: Sequence[Range],
+    score: Score,
+    *,
+    sampler: str,
+    seed: int,
+    trials: int,
+    batch: int,
+    rungs: Rungs,
+    drop: Callable[[dict[int, Point]], None] = lambda points: None,
+) -> Outcome:
     """Go on with a study until `trials` of it have been told.
 
     score(points by trial number, step) trains those trials to that step and returns their loss there: a diverged one's loss
@@ -141,11 +149,16 @@ def outcome(study: Any, ranges: Sequence[Range], rungs: Rungs) -> Outcome:
 
     listed = [
         {
-            "id": str(trial.number), "state": trial.state.name.lower(), "value": trial.value, "params": trial.params,
-            "rung": max(trial.intermediate_values, default=None), "retry_of": trial.user_attrs.get("retry_of"),
+            "id": str(trial.number),
+            "state": trial.state.name.lower(),
+            "value": trial.value,
+            "params": trial.params,
+            "rung": max(trial.intermediate_values, default=None),
+            "retry_of": trial.user_attrs.get("retry_of"),
         }
-        for trial in study.trials if trial.state != TrialState.WAITING
-    ]  # fmt: skip
+        for trial in study.trials
+        if trial.state != TrialState.WAITING
+    ]
     complete = [row for row in listed if row["state"] == "complete"]
     best = min(complete, key=lambda row: (row["value"], int(row["id"])), default=None)
     return Outcome(

@@ -21,9 +21,15 @@ class Trials:
     """Trains the trials of a study to a step. `steps` and `points`: those of a run, and its evaluations, at all low ends."""
 
     def __init__(
-        self, overrides: Sequence[str], ranges: Sequence[Range], store: RunStore,
-        *, results: Path, cache: Path, carry_out: Callable[[Plan], Any],
-    ):  # fmt: skip
+        self,
+        overrides: Sequence[str],
+        ranges: Sequence[Range],
+        store: RunStore,
+        *,
+        results: Path,
+        cache: Path,
+        carry_out: Callable[[Plan], Any],
+    ):
         self.overrides, self.ranges, self.store = list(overrides), ranges, store
         self.results, self.cache = results, cache
         self.carry_out = carry_out
@@ -33,9 +39,13 @@ class Trials:
     def plan(self, points: dict[int, Point]) -> Plan:
         """One run for each point. Raises ConfigError with the problems of all of them."""
         return make_single(
-            [self.overrides + [found.override(point[found.key]) for found in self.ranges] for point in points.values()],
-            results=self.results, cache=self.cache,
-        )  # fmt: skip
+            [
+                self.overrides + [found.override(point[found.key]) for found in self.ranges]
+                for point in points.values()
+            ],
+            results=self.results,
+            cache=self.cache,
+        )
 
     def score(self, points: dict[int, Point], step: int) -> dict[int, float | None]:
         """The loss of each trial at a step, which they are trained to where they aren't there yet; None where one can't be.

@@ -31,8 +31,13 @@ def samples(
 
 @torch.no_grad()
 def continued(
-    model: Transformer, tokens: Tensor, *, length: int, generator: torch.Generator, temperature: float = TEMPERATURE
-) -> Tensor:  # fmt: skip
+    model: Transformer,
+    tokens: Tensor,
+    *,
+    length: int,
+    generator: torch.Generator,
+    temperature: float = TEMPERATURE,
+) -> Tensor:
     """int64 [B, length]: `tokens` [B, T] continued, each row with `<|endoftext|>` once it has drawn one.
 
     Beyond its context the model reads the last context_length tokens, the first of them at position 0.

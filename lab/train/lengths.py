@@ -37,9 +37,14 @@ def block_ends(tokens: int, context_length: int, greatest: int) -> np.ndarray:
 
 @torch.no_grad()
 def evaluate_lengths(
-    model: Transformer, shards: Shards, lengths: Sequence[int],
-    *, rows: int, device: str, autocast: AbstractContextManager,
-) -> dict[str, float | None]:  # fmt: skip
+    model: Transformer,
+    shards: Shards,
+    lengths: Sequence[int],
+    *,
+    rows: int,
+    device: str,
+    autocast: AbstractContextManager,
+) -> dict[str, float | None]:
     """`name_of(k)`, bits a byte of the targets' text, for each k of `lengths`; None where it is `undefined`.
 
     rows: of the trained length that are computed together, fewer of longer ones.

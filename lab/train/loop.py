@@ -22,15 +22,30 @@ from lab.train.stability import SIGNALS, Monitor
 from lab.train.trainer import Trainer
 
 NOT_EVALUATED = (
-    "val/loss", "val/bpb", "val/bytes", "val/entropy", "val/exact_bytes", "val/excess_bpb", "val/excess_error", "val/floor_bpb",
-)  # fmt: skip
+    "val/loss",
+    "val/bpb",
+    "val/bytes",
+    "val/entropy",
+    "val/exact_bytes",
+    "val/excess_bpb",
+    "val/excess_error",
+    "val/floor_bpb",
+)
 
 
 def train(
-    config: RunConfig, shards: Shards, store: RunStore, run_id: str, *,
-    device: str, checkpoint_seconds: float, stop: Callable[[], bool] = lambda: False,
-    keep_every: int | None = None, until_step: int | None = None, after: tuple[Reading, ...] = (),
-) -> str | None:  # fmt: skip
+    config: RunConfig,
+    shards: Shards,
+    store: RunStore,
+    run_id: str,
+    *,
+    device: str,
+    checkpoint_seconds: float,
+    stop: Callable[[], bool] = lambda: False,
+    keep_every: int | None = None,
+    until_step: int | None = None,
+    after: tuple[Reading, ...] = (),
+) -> str | None:
     """Train to an end state and return it; or, once `stop()` is true or `until_step` is reached, save a checkpoint and return None.
 
     Checkpoints at multiples of `keep_every` stay. A run with `init_from` starts from weights and moments of its parent, which
@@ -111,9 +126,15 @@ def is_number(evaluated: dict[str, Any] | None) -> bool:
 
 
 def _finish(
-    store: RunStore, run_id: str, trainer: Trainer, monitor: Monitor, progress: dict[str, Any], *,
-    reason: str | None, evaluated: dict[str, Any] | None,
-) -> str:  # fmt: skip
+    store: RunStore,
+    run_id: str,
+    trainer: Trainer,
+    monitor: Monitor,
+    progress: dict[str, Any],
+    *,
+    reason: str | None,
+    evaluated: dict[str, Any] | None,
+) -> str:
     """Write the summary; a run that ends above the unigram entropy of the validation text counts as diverged."""
     shards, model = trainer.shards, trainer.model
     lengths, unigram = trainer.config.evaluation.lengths, shards.unigram_bpb
@@ -125,12 +146,21 @@ def _finish(
     state = "diverged" if reason else "finished"
     losses, tokens = monitor.history["train/loss"], progress["steps"] * trainer.tokens_per_step
     summary = {
-        "state": state, "reason": reason, **progress, "tokens": tokens, "epochs": tokens / shards.train_tokens,
+        "state": state,
+        "reason": reason,
+        **progress,
+        "tokens": tokens,
+        "epochs": tokens / shards.train_tokens,
         "tokens_per_second": tokens / progress["seconds"] if progress["seconds"] else None,
-        "train/loss": losses[-1] if losses else None, **dict.fromkeys(map(name_of, lengths)), **evaluated,
-        "skills": trainer.skills(evaluated), "warning": leak(evaluated),
-        "spikes": monitor.summary(), "unigram_bpb": unigram, "attention_kernel": model.attention_kernel,
-    }  # fmt: skip
+        "train/loss": losses[-1] if losses else None,
+        **dict.fromkeys(map(name_of, lengths)),
+        **evaluated,
+        "skills": trainer.skills(evaluated),
+        "warning": leak(evaluated),
+        "spikes": monitor.summary(),
+        "unigram_bpb": unigram,
+        "attention_kernel": model.attention_kernel,
+    }
     if lengths:
         summary["undefined_lengths"] = undefined(model, shards, lengths)
     store.finish(run_id, summary)

@@ -20,9 +20,16 @@ def adamw(model: nn.Module, config: RunConfig, *, roles: dict[str, str]) -> torc
     decay = {"decayed": config.regularization.weight_decay, "plain": 0.0}
     o = config.optimizer
     return torch.optim.AdamW(
-        [{"params": [parameters[n] for n in names], "weight_decay": decay[group]} for group, names in groups.items() if names],
-        lr=o.lr, betas=(o.beta1, o.beta2), eps=o.eps, fused=True,
-    )  # fmt: skip
+        [
+            {"params": [parameters[n] for n in names], "weight_decay": decay[group]}
+            for group, names in groups.items()
+            if names
+        ],
+        lr=o.lr,
+        betas=(o.beta1, o.beta2),
+        eps=o.eps,
+        fused=True,
+    )
 
 
 OPTIMIZERS = {"adamw": adamw}

@@ -35,9 +35,15 @@ class Trainer:
     """Takes the steps of a run. `after`: what its parents have read of the training text."""
 
     def __init__(
-        self, config: RunConfig, shards: Shards, model: Transformer, optimizer: torch.optim.Optimizer, *,
-        device: str, after: tuple[Reading, ...] = (),
-    ):  # fmt: skip
+        self,
+        config: RunConfig,
+        shards: Shards,
+        model: Transformer,
+        optimizer: torch.optim.Optimizer,
+        *,
+        device: str,
+        after: tuple[Reading, ...] = (),
+    ):
         self.config, self.shards, self.model, self.optimizer = config, shards, model, optimizer
         self.device, self.after = device, after
         self.forward = torch.compile(model) if config.precision.compile else model
@@ -113,9 +119,13 @@ class Trainer:
     def lengths(self) -> dict[str, float | None]:
         """Lengths vary, so uncompiled."""
         return evaluate_lengths(
-            self.model, self.shards, self.config.evaluation.lengths,
-            rows=self.config.evaluation.rows, device=self.device, autocast=self.autocast(),
-        )  # fmt: skip
+            self.model,
+            self.shards,
+            self.config.evaluation.lengths,
+            rows=self.config.evaluation.rows,
+            device=self.device,
+            autocast=self.autocast(),
+        )
 
     def skills(self, evaluated: dict[str, Any]) -> dict[str, Any]:
         """Words, floor, excess and forced-choice accuracy of each skill; forced choices vary in length, so uncompiled."""
@@ -123,9 +133,12 @@ class Trainer:
             return {}
         evaluation = self.config.evaluation
         choices = choice_batches(
-            self.shards, self.config.shape.context_length,
-            choices=evaluation.choices, documents=evaluation.documents, rows=evaluation.rows,
-        )  # fmt: skip
+            self.shards,
+            self.config.shape.context_length,
+            choices=evaluation.choices,
+            documents=evaluation.documents,
+            rows=evaluation.rows,
+        )
         right = forced_choices(self.model, choices, self.shards, device=self.device, autocast=self.autocast())
         return skill_table(evaluated, right, self.validation, self.shards)
 

@@ -78,6 +78,14 @@ def _train(job: dict[str, Any], store: RunStore, stop: Callable[[], bool]) -> st
     read = job["manifest"]["parent"]["read"] if config.init_from else []
     after = tuple(Reading(*entry["rows"]) for entry in read if entry["data"] == config.data_fingerprint)
     return train(
-        config, shards, store, job["run_id"], device=job["device"], stop=stop, after=after,
-        checkpoint_seconds=job["checkpoint_seconds"], keep_every=job["keep_every"], until_step=job.get("until_step"),
-    )  # fmt: skip
+        config,
+        shards,
+        store,
+        job["run_id"],
+        device=job["device"],
+        stop=stop,
+        after=after,
+        checkpoint_seconds=job["checkpoint_seconds"],
+        keep_every=job["keep_every"],
+        until_step=job.get("until_step"),
+    )

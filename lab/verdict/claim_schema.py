@@ -26,9 +26,12 @@ CLAIM_KEYS = ("id", "statement", "source", "prediction", "metric", "needs", "pre
 OPTIONAL_KEYS = ("family",)
 ARM_KEYS = ("arm", "better", "worse", "wider", "narrower", "against", "arms")
 GROUPS = {
-    "against": ("arm", "family"), "among": ("arms", "family"), "along": ("arms", "family"),
-    "better": ("arms", "family"), "worse": ("arms", "family"),
-}  # fmt: skip
+    "against": ("arm", "family"),
+    "among": ("arms", "family"),
+    "along": ("arms", "family"),
+    "better": ("arms", "family"),
+    "worse": ("arms", "family"),
+}
 NUMBERS = ("tolerance", "half_decades", "below", "above")
 CHOICES = {"direction": DIRECTIONS, "measure": MEASURES[:2], "test": TRENDS}
 

@@ -118,8 +118,12 @@ def _edges(search: dict[str, Any], evidence: Evidence) -> list[str]:
     return [
         grid + ".",
         f"Differences are those at each arm's best rate; the table has those at {search['common']:g} for all as well.",
-        *([f"The best rate is at the edge of the grid, so a better one may lie beyond: {', '.join(edge)}."] if edge else []),
-    ]  # fmt: skip
+        *(
+            [f"The best rate is at the edge of the grid, so a better one may lie beyond: {', '.join(edge)}."]
+            if edge
+            else []
+        ),
+    ]
 
 
 def _tokens(evidence: Evidence) -> list[str]:

@@ -67,8 +67,12 @@ class Arm:
             return {seed: value for seed, value in of.items() if seed in seeds}
 
         return replace(
-            self, states=kept(self.states), records=kept(self.records), values=kept(self.values), at_init=kept(self.at_init)
-        )  # fmt: skip
+            self,
+            states=kept(self.states),
+            records=kept(self.records),
+            values=kept(self.values),
+            at_init=kept(self.at_init),
+        )
 
 
 @dataclass(frozen=True)
@@ -166,11 +170,19 @@ def gather(
         described = {key: entry[key] for key in ("name", "family", "label", "x", "baseline")}
         arms.append(Arm(**described, states=states, records=used, values=values, at_init=at_init))
     found = Evidence(
-        tuple(arms), named(metric), tuple(plan["seeds"]),
+        tuple(arms),
+        named(metric),
+        tuple(plan["seeds"]),
         lines={line["label"]: line["bpb"] for line in plan["reference_lines"]},
-        alike=alike, excluded=tuple(excluded), search=plan.get("search"), noise=_fitting(plan.get("noise"), alike),
-        exact={claim: [line for line in exact if line["claim"] == claim] for claim in sorted({line["claim"] for line in exact})},
-    )  # fmt: skip
+        alike=alike,
+        excluded=tuple(excluded),
+        search=plan.get("search"),
+        noise=_fitting(plan.get("noise"), alike),
+        exact={
+            claim: [line for line in exact if line["claim"] == claim]
+            for claim in sorted({line["claim"] for line in exact})
+        },
+    )
     return _searched(found) if metric.startswith(SEARCHED) else found
 
 
@@ -228,11 +240,16 @@ def pooled(arms: Sequence[Arm], label: str) -> Arm:
     diverged = set.union(*(arm.diverged for arm in arms))
     scores = {seed: fmean(arm.scores[seed] for arm in arms) for seed in sorted(shared)}
     return Arm(
-        name="+".join(arm.name for arm in arms), family=first.family, label=label, x=None, baseline=False,
-        states={seed: "diverged" if seed in diverged else "finished" for seed in scores}, records={},
+        name="+".join(arm.name for arm in arms),
+        family=first.family,
+        label=label,
+        x=None,
+        baseline=False,
+        states={seed: "diverged" if seed in diverged else "finished" for seed in scores},
+        records={},
         values={seed: score for seed, score in scores.items() if seed not in diverged},
         at_init={seed: score for seed, score in scores.items() if seed in diverged},
-    )  # fmt: skip
+    )
 
 
 def _searched(found: Evidence) -> Evidence:

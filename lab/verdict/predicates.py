@@ -239,10 +239,16 @@ def below_line(evidence: Evidence, *, arm: str, line: str) -> list[Statement]:
             stats.p_less(sample, bpb),
             stats.p_greater(sample, bpb),
             decisive=Comparison(
-                arm, line, f"{subject.label} against {line}", evidence.metric, tuple(value / bpb - 1 for value in sample), (), True,
+                arm,
+                line,
+                f"{subject.label} against {line}",
+                evidence.metric,
+                tuple(value / bpb - 1 for value in sample),
+                (),
+                True,
             ),
         )
-    ]  # fmt: skip
+    ]
 
 
 def bounded(

@@ -28,8 +28,14 @@ SEEDS = 8
 ENOUGH = 5  # seeds a margin may refer to
 TWIN = "optimizer.eps=1.1e-8"  # 1e-8 in the baseline: another path through rounding, and no other change
 METRICS = (
-    "val/bpb", "val/excess_bpb", "val/entropy", "train/loss", "gap", "peak/attention/logit_max", "spikes/grad/norm/score_k4",
-)  # fmt: skip
+    "val/bpb",
+    "val/excess_bpb",
+    "val/entropy",
+    "train/loss",
+    "gap",
+    "peak/attention/logit_max",
+    "spikes/grad/norm/score_k4",
+)
 SDS_PER_MARGIN = 2
 SEEDS_TOLD = (4, 8)  # for which `lab noise` prints the smallest margin
 
@@ -129,12 +135,18 @@ def rows(noise: dict[str, Any]) -> list[dict[str, Any]]:
     """
     return [
         {
-            "id": name, "state": "measured", "relative": named(name).relative, "unit": named(name).unit,
-            **{key: found[key] for key in ("n", "mean", "seed_sd", "seed_sd_low", "seed_sd_high", "paired_sd")},
+            "id": name,
+            "state": "measured",
+            "relative": named(name).relative,
+            "unit": named(name).unit,
+            **{
+                key: found[key]
+                for key in ("n", "mean", "seed_sd", "seed_sd_low", "seed_sd_high", "paired_sd")
+            },
             "smallest_margin": {str(n): smallest_margin(noise, named(name), seeds=n) for n in SEEDS_TOLD},
         }
         for name, found in noise["metrics"].items()
-    ]  # fmt: skip
+    ]
 
 
 def sentence(noise: dict[str, Any], metric: Metric) -> str | None:

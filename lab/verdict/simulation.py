@@ -62,46 +62,125 @@ def cases() -> list[Case]:
     found = []
     for looks in ((3,), (4,), (5,), (6,), (8,), (4, 8)):
         apart = 4 if looks == (3,) else 2
-        found.append(Case("SUP", {"superior": pair}, looks, arms(a=0, b=0), either, f"{apart} sd", arms(a=0, b=apart)))  # fmt: skip
+        found.append(
+            Case("SUP", {"superior": pair}, looks, arms(a=0, b=0), either, f"{apart} sd", arms(a=0, b=apart))
+        )
     wide = {"superior": pair | {"margin": 3 * SD}}
-    found.append(Case("SUP, too small", wide, (4, 8), arms(a=0, b=3), (SMALL,), "equal, margin 3 sd", arms(a=0, b=0), SMALL))  # fmt: skip
+    found.append(
+        Case(
+            "SUP, too small",
+            wide,
+            (4, 8),
+            arms(a=0, b=3),
+            (SMALL,),
+            "equal, margin 3 sd",
+            arms(a=0, b=0),
+            SMALL,
+        )
+    )
     for looks in ((3,), (4,), (5,), (8,), (4, 8)):
-        found.append(Case("EQ", {"equivalent": close}, looks, arms(a=3, b=0), (REPRODUCED,), "equal, margin 3 sd", arms(a=0, b=0)))  # fmt: skip
+        found.append(
+            Case(
+                "EQ",
+                {"equivalent": close},
+                looks,
+                arms(a=3, b=0),
+                (REPRODUCED,),
+                "equal, margin 3 sd",
+                arms(a=0, b=0),
+            )
+        )
     for looks in ((3,), (8,)):
         within = {"arm": "b", "against": {"arm": "a"}, "margin": 3 * SD}
-        found.append(Case("NI", {"non_inferior": within}, looks, arms(a=0, b=3), (REPRODUCED,), "equal, margin 3 sd", arms(a=0, b=0)))  # fmt: skip
+        found.append(
+            Case(
+                "NI",
+                {"non_inferior": within},
+                looks,
+                arms(a=0, b=3),
+                (REPRODUCED,),
+                "equal, margin 3 sd",
+                arms(a=0, b=0),
+            )
+        )
     basin = {"family": "f", "inside": [1, 3], "margin": 4 * SD}
     for looks in ((3,), (8,)):
         found.append(
             Case(
-                "BASIN", {"basin": basin}, looks, arms(a=0, b=4, c=2, d=20), (REPRODUCED,),
-                "margin 4 sd, 3 arms inside equal, 1 outside 12 sd worse", arms(a=0, b=0, c=0, d=12),
+                "BASIN",
+                {"basin": basin},
+                looks,
+                arms(a=0, b=4, c=2, d=20),
+                (REPRODUCED,),
+                "margin 4 sd, 3 arms inside equal, 1 outside 12 sd worse",
+                arms(a=0, b=0, c=0, d=12),
             )
-        )  # fmt: skip
+        )
     for test, looks in (("page", (3,)), ("page", (8,)), ("kendall", (3,))):
         along = {"along": {"arms": ["a", "b", "c", "d"]}, "direction": "rises", "margin": 1e-9, "test": test}
         name = f"TREND, {'Page' if test == 'page' else 'Kendall'}"
-        found.append(Case(name, {"trend": along}, looks, arms(a=0, b=0, c=0, d=0), (REPRODUCED,), "4 arms, 1 sd a step", arms(a=0, b=1, c=2, d=3)))  # fmt: skip
+        found.append(
+            Case(
+                name,
+                {"trend": along},
+                looks,
+                arms(a=0, b=0, c=0, d=0),
+                (REPRODUCED,),
+                "4 arms, 1 sd a step",
+                arms(a=0, b=1, c=2, d=3),
+            )
+        )
     twice = {"larger": {"arm": "b", "against": "a"}, "smaller": {"arm": "d", "against": "c"}, "margin": 1e-9}
     for looks in ((4,), (8,)):
-        found.append(Case("DID", {"did": twice}, looks, arms(a=0, b=3, c=0, d=3), either, "4 sd against 1", arms(a=0, b=4, c=0, d=1)))  # fmt: skip
+        found.append(
+            Case(
+                "DID",
+                {"did": twice},
+                looks,
+                arms(a=0, b=3, c=0, d=3),
+                either,
+                "4 sd against 1",
+                arms(a=0, b=4, c=0, d=1),
+            )
+        )
     wider = {"wider": "a", "narrower": "b", "measure": "max_stable", "tolerance": 0.2}
     for seeds in (3, 4, 5):
         found.append(
             Case(
-                "LRRANGE", {"lr_range": wider}, (seeds,), rates(apart=0), either,
-                "3 half decades", rates(apart=3),
+                "LRRANGE",
+                {"lr_range": wider},
+                (seeds,),
+                rates(apart=0),
+                either,
+                "3 half decades",
+                rates(apart=3),
             )
-        )  # fmt: skip
+        )
     for end in (2.5, 5.5):  # of the narrower arm; the grid ends at 6
         where = "within the grid" if end < 4 else "at its top"
         found.append(
             Case(
-                f"LRRANGE, too small {where}", {"lr_range": wider | {"half_decades": 2}}, (5,), rates(apart=2, end=end), (SMALL,),
-                "equal", rates(apart=0), SMALL,
+                f"LRRANGE, too small {where}",
+                {"lr_range": wider | {"half_decades": 2}},
+                (5,),
+                rates(apart=2, end=end),
+                (SMALL,),
+                "equal",
+                rates(apart=0),
+                SMALL,
             )
-        )  # fmt: skip
-    found.append(Case("below a line", {"below_line": {"arm": "a", "line": "line"}}, (3,), arms(a=0, line=0), (REPRODUCED,), "20 sd below", arms(a=0, line=20)))  # fmt: skip
+        )
+    found.append(
+        Case(
+            "below a line",
+            {"below_line": {"arm": "a", "line": "line"}},
+            (3,),
+            arms(a=0, line=0),
+            (REPRODUCED,),
+            "20 sd below",
+            arms(a=0, line=20),
+        )
+    )
     return found
 
 
@@ -131,9 +210,14 @@ def families(*, experiments: int, seed: int, claims: int = 4, seeds: int = 5) ->
     chance, wrong = random.Random(seed), 0
     names = [chr(ord("a") + i) for i in range(2 * claims)]
     listed = [
-        {"id": a, "metric": "val/bpb", "needs": [], "predicate": {"superior": {"better": a, "worse": b, "margin": 1e-9}}}
+        {
+            "id": a,
+            "metric": "val/bpb",
+            "needs": [],
+            "predicate": {"superior": {"better": a, "worse": b, "margin": 1e-9}},
+        }
         for a, b in zip(names[::2], names[1::2], strict=True)
-    ]  # fmt: skip
+    ]
     made = arms(**dict.fromkeys(names, 0))
     for _ in range(experiments):
         found = judge(listed, {"val/bpb": made(chance, seeds)}, (seeds,))
@@ -147,9 +231,13 @@ def arms(**shifts: float) -> Made:
     def made(chance: random.Random, seeds: int) -> Evidence:
         common = [1 + chance.gauss(0, SHARED) for _ in range(seeds)]
         listed = [
-            _arm(name, number, {s: common[s] * (1 + shift * SD) * (1 + chance.gauss(0, OWN)) for s in range(seeds)})
+            _arm(
+                name,
+                number,
+                {s: common[s] * (1 + shift * SD) * (1 + chance.gauss(0, OWN)) for s in range(seeds)},
+            )
             for number, (name, shift) in enumerate((n, s) for n, s in shifts.items() if n != "line")
-        ]  # fmt: skip
+        ]
         lines = {"line": 1 + shifts["line"] * SD} if "line" in shifts else {}
         return Evidence(tuple(listed), named("val/bpb"), tuple(range(seeds)), lines=lines)
 

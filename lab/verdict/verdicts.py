@@ -210,11 +210,14 @@ def _at_one_rate(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dic
             "lr_sensitivity": search["sensitivity"][arm.name],
             "same_lr": {
                 "lr": search["common"],
-                **{key: _describe(arm, evidence)[key] for key in ("states", "bpb", "difference", "difference_percent")},
+                **{
+                    key: _describe(arm, evidence)[key]
+                    for key in ("states", "bpb", "difference", "difference_percent")
+                },
             },
         }
         for arm in evidence.arms
-    }  # fmt: skip
+    }
 
 
 def _claims_at_one_rate(

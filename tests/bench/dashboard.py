@@ -100,11 +100,17 @@ def runs_table(axis: Any, runs: list[dict[str, Any]]) -> None:
     cells = []
     for run in runs:
         bpb = run["summary"].get("final/val/bpb")
-        cells.append([
-            run["name"], f"{'Failed' if run['exit'] else 'Finished'} ({run['exit']})", run["state"], ", ".join(run["tags"]),
-            "" if bpb is None else f"{bpb:.3f}", run["summary"].get("final/spikes/grad/norm/events", ""),
-            textwrap.shorten(run["summary"].get("final/reason") or "", 64, placeholder=" ..."),
-        ])  # fmt: skip
+        cells.append(
+            [
+                run["name"],
+                f"{'Failed' if run['exit'] else 'Finished'} ({run['exit']})",
+                run["state"],
+                ", ".join(run["tags"]),
+                "" if bpb is None else f"{bpb:.3f}",
+                run["summary"].get("final/spikes/grad/norm/events", ""),
+                textwrap.shorten(run["summary"].get("final/reason") or "", 64, placeholder=" ..."),
+            ]
+        )
     table(axis, columns, cells, widths=(0.08, 0.1, 0.07, 0.21, 0.08, 0.16, 0.3))
     axis.set_title("Runs")
 
@@ -115,9 +121,15 @@ def samples(axis: Any, runs: list[dict[str, Any]]) -> None:
         if path := next((row["samples.path"] for row in run["rows"] if "samples.path" in row), None):
             rows += json.loads((run["files"] / path).read_text())["data"][:1]
     wrapped = [
-        [arm, seed, tokens, textwrap.fill(textwrap.shorten(prompt, 70), 18), textwrap.fill(textwrap.shorten(text, 220), 27)]
+        [
+            arm,
+            seed,
+            tokens,
+            textwrap.fill(textwrap.shorten(prompt, 70), 18),
+            textwrap.fill(textwrap.shorten(text, 220), 27),
+        ]
         for arm, seed, tokens, prompt, text in rows
-    ]  # fmt: skip
+    ]
     table(
         axis,
         ("arm", "seed", "tokens", "prompt", "text"),

@@ -86,9 +86,14 @@ def parity(jobs: dict[str, dict[str, Any]], *, device: str, steps: int = 20) -> 
     there, _ = timed_losses(run, shards, device=device, steps=steps)
     difference = largest_difference(there, here)
     return {
-        "size": "nano", "steps": steps, "first_loss": [here[0], there[0]], "last_loss": [here[-1], there[-1]],
-        "largest_relative_difference": difference, "limit": LIKE_THE_CPU, "passed": difference <= LIKE_THE_CPU,
-    }  # fmt: skip
+        "size": "nano",
+        "steps": steps,
+        "first_loss": [here[0], there[0]],
+        "last_loss": [here[-1], there[-1]],
+        "largest_relative_difference": difference,
+        "limit": LIKE_THE_CPU,
+        "passed": difference <= LIKE_THE_CPU,
+    }
 
 
 def precision(
@@ -99,7 +104,10 @@ def precision(
     for name, chosen in (("fp32", FP32), ("bf16", BF16)):
         run, shards = opened(jobs["nano"], precision=chosen)
         losses, seconds = timed_losses(run, shards, device=device, steps=steps)
-        figures |= {f"{name}_loss": statistics.fmean(losses[-last:]), f"{name}_tokens_per_second": speed(run, seconds, skip=steps // 2)}  # fmt: skip
+        figures |= {
+            f"{name}_loss": statistics.fmean(losses[-last:]),
+            f"{name}_tokens_per_second": speed(run, seconds, skip=steps // 2),
+        }
     return figures | {"loss_difference": figures["bf16_loss"] - figures["fp32_loss"]}
 
 
@@ -124,9 +132,13 @@ def compiled(jobs: dict[str, dict[str, Any]], *, device: str, steps: int = 40) -
 
 
 def throughput(
-    jobs: dict[str, dict[str, Any]], *, device: str, sizes: tuple[str, ...] = ("small", "base"), steps: int = 60,
+    jobs: dict[str, dict[str, Any]],
+    *,
+    device: str,
+    sizes: tuple[str, ...] = ("small", "base"),
+    steps: int = 60,
     matmul: int = 8192,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Tokens a second in bf16, and the share of a measured matrix product's speed that the model's FLOPs reach."""
     peak = matmul_speed(device, size=matmul)
     figures: dict[str, Any] = {"matmul": f"bf16 {matmul}^3", "matmul_flops_per_second": peak}
@@ -139,9 +151,12 @@ def throughput(
             jobs[size]["manifest"]["counts"]["flops_per_token"],
         )
         figures[size] = {
-            "parameters": jobs[size]["manifest"]["counts"]["parameters"], "tokens_per_second": rate,
-            "flops_per_token": flops, "utilisation": rate * flops / peak, "peak_bytes": _peak_memory(device),
-        }  # fmt: skip
+            "parameters": jobs[size]["manifest"]["counts"]["parameters"],
+            "tokens_per_second": rate,
+            "flops_per_token": flops,
+            "utilisation": rate * flops / peak,
+            "peak_bytes": _peak_memory(device),
+        }
     return figures
 
 
@@ -190,10 +205,15 @@ def resume(
         )
         state = killed.state(job["run_id"])
     return {
-        "size": "nano", "steps": steps, "killed_after_checkpoint": saved[-1] if saved else None,
-        "state_when_killed": lost, "state": state, "steps_logged": len(ours), "equal_to_the_bit": ours == theirs,
+        "size": "nano",
+        "steps": steps,
+        "killed_after_checkpoint": saved[-1] if saved else None,
+        "state_when_killed": lost,
+        "state": state,
+        "steps_logged": len(ours),
+        "equal_to_the_bit": ours == theirs,
         "largest_relative_difference": largest_difference(ours, theirs) if len(ours) == len(theirs) else None,
-    }  # fmt: skip
+    }
 
 
 def _worker(folder: Path) -> subprocess.Popen:

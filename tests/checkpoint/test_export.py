@@ -21,9 +21,14 @@ from tests.tiny_model import build, tokens
 
 CORPUS = Corpus("fingerprint", bytes_per_token=1.0, train_tokens=10**9, tokenizer_hash="t")
 TINY = (
-    "size=nano", "size.d_model=32", "size.num_layers=4", "size.head_dim=8", "size.context_length=64",
-    "vocab.tokenizer=bytes", "vocab.value=257",
-)  # fmt: skip
+    "size=nano",
+    "size.d_model=32",
+    "size.num_layers=4",
+    "size.head_dim=8",
+    "size.context_length=64",
+    "vocab.tokenizer=bytes",
+    "vocab.value=257",
+)
 PRESETS = {
     "gpt2": "GPT2LMHeadModel",
     "gpt_neox": "GPTNeoXForCausalLM",

@@ -18,10 +18,20 @@ from lab.train.continuation import continued
 from tests.tiny_run import tiny_run
 
 TINY = [
-    "size=nano", "size.d_model=32", "size.num_layers=2", "size.head_dim=8", "size.context_length=64", "batch.tokens_per_step=256",
-    "budget.amount=3072", "data.stories=120", "data.validation_stories=12", "evaluation.documents=2", "evaluation.choices=0",
-    "evaluation.samples=0", "tracker=none",
-]  # fmt: skip
+    "size=nano",
+    "size.d_model=32",
+    "size.num_layers=2",
+    "size.head_dim=8",
+    "size.context_length=64",
+    "batch.tokens_per_step=256",
+    "budget.amount=3072",
+    "data.stories=120",
+    "data.validation_stories=12",
+    "evaluation.documents=2",
+    "evaluation.choices=0",
+    "evaluation.samples=0",
+    "tracker=none",
+]
 FAMILIES = {
     "LlamaForCausalLM": ["size.vocab_size=300"],
     "GPT2LMHeadModel": ["arch=gpt2", "vocab=bytes"],

@@ -13,9 +13,18 @@ from lab.train.continuation import continued
 from tests.train.test_sample import Fixed
 
 QUICK = [
-    "size=nano", "size.d_model=32", "size.num_layers=1", "size.context_length=32", "size.vocab_size=300", "batch.tokens_per_step=128",
-    "budget.amount=512", "data.stories=120", "data.validation_stories=12", "evaluation.documents=2", "tracker=none",
-]  # fmt: skip
+    "size=nano",
+    "size.d_model=32",
+    "size.num_layers=1",
+    "size.context_length=32",
+    "size.vocab_size=300",
+    "batch.tokens_per_step=128",
+    "budget.amount=512",
+    "data.stories=120",
+    "data.validation_stories=12",
+    "evaluation.documents=2",
+    "tracker=none",
+]
 ODD = 'Zoë & 猫 said: <|endoftext|> \n\t{"x"} \udcff'
 
 

@@ -17,9 +17,16 @@ from lab.plan import ablation
 from lab.sweep import away as worker
 
 QUICK = [
-    "size=nano", "budget.amount=2048", "data.stories=120", "data.validation_stories=12", "evaluation.documents=4",
-    "evaluation.rows=4", "evaluation.choices=0", "evaluation.samples=0", "tracker=none",
-]  # fmt: skip
+    "size=nano",
+    "budget.amount=2048",
+    "data.stories=120",
+    "data.validation_stories=12",
+    "evaluation.documents=4",
+    "evaluation.rows=4",
+    "evaluation.choices=0",
+    "evaluation.samples=0",
+    "tracker=none",
+]
 
 
 def command(*arguments, folder: Path, **environment):

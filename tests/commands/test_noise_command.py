@@ -14,14 +14,21 @@ from lab.verdict import seed_noise as noise
 
 TINY = {
     "size/nano.yaml": {
-        "d_model": 32, "num_layers": 1, "head_dim": 8, "context_length": 32, "vocab_size": 300, "tokens_per_step": 256,
-        "tokens": 10240, "stories": 120, "lr": 0.02,
+        "d_model": 32,
+        "num_layers": 1,
+        "head_dim": 8,
+        "context_length": 32,
+        "vocab_size": 300,
+        "tokens_per_step": 256,
+        "tokens": 10240,
+        "stories": 120,
+        "lr": 0.02,
     },
     "data/stories.yaml": {"validation_stories": 12},
     "config.yaml": {
         "evaluation": {"points": 2, "documents": 4, "rows": 4, "choices": 0, "samples": 0, "lengths": []}
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -69,7 +69,7 @@ REFUSED = [
     ("norm.eps=nan", "must be a finite number, 0 or more"),
     ("data.text_field=${oc.env:HOME}", "write the value itself"),
     ("norm", "not an override. Write norm=VALUE"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("override", "message"), REFUSED, ids=[o for o, _ in REFUSED])
@@ -163,7 +163,9 @@ def test_the_baseline_is_the_course_model():
 
 
 def test_every_option_of_every_group_composes(monkeypatch):
-    monkeypatch.setattr("lab.config.trackers.find_spec", lambda package: True)  # optional trackers need theirs
+    monkeypatch.setattr(
+        "lab.config.trackers.find_spec", lambda package: True
+    )  # optional trackers need theirs
     values = {"budget=flops": "budget.amount=1e15", "attention=gqa": "heads=4"}
     for group, options in groups().items():
         for name in options:
@@ -225,10 +227,17 @@ def test_the_baseline_is_called_what_it_was_before_the_later_axes():
         "rows",
         "micro_rows",
     }
-    assert {key: value for key, value in named.items() if key not in recipe | {"data_fingerprint", "seed"}} == {
+    assert {
+        key: value for key, value in named.items() if key not in recipe | {"data_fingerprint", "seed"}
+    } == {
         "shape": {
-            "d_model": 96, "num_layers": 4, "num_heads": 3, "head_dim": 32, "d_ff": 256,
-            "vocab_size": 1024, "context_length": 256,
+            "d_model": 96,
+            "num_layers": 4,
+            "num_heads": 3,
+            "head_dim": 32,
+            "d_ff": 256,
+            "vocab_size": 1024,
+            "context_length": 256,
         },
         "norm_placement": {"name": "pre"},
         "norm": {"name": "rmsnorm", "eps": 1e-5},
@@ -238,7 +247,7 @@ def test_the_baseline_is_called_what_it_was_before_the_later_axes():
         "init": {"embedding_std": 1.0, "cutoff": 3.0},
         "regularization": {"dropout": 0.0, "weight_decay": 0.1},
         "stability": {},
-    }  # fmt: skip
+    }
 
 
 # --- presets ---

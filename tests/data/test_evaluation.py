@@ -48,9 +48,16 @@ def known(tmp_path: Path) -> Shards:
     floor.append(NAN)
     skill.append(NONE)
     folder = write_shards(
-        tmp_path / "known", documents, documents, vocabulary=VOCABULARY, skills=["first", "second"],
-        floor=floor, skill=skill, choices=[(6, 1, 1, 0, 3)], choice_tokens=[1, 2, 3],
-    )  # fmt: skip
+        tmp_path / "known",
+        documents,
+        documents,
+        vocabulary=VOCABULARY,
+        skills=["first", "second"],
+        floor=floor,
+        skill=skill,
+        choices=[(6, 1, 1, 0, 3)],
+        choice_tokens=[1, 2, 3],
+    )
     return Shards.open(folder)
 
 

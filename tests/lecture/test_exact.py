@@ -10,8 +10,8 @@ import torch
 
 from lab.config.strict import ConfigError
 from lab.lecture.exact import (
-    attention,
     cost,
+    heads_and_patterns,
     inference,
     measure,
     models,
@@ -75,9 +75,16 @@ def test_the_same_code_gives_the_same_bytes(records):
 def test_what_the_notes_print_wrong_is_told_apart(records):
     refuted = {r["claim"] for r in records if r["notes"] == "fails"}
     assert refuted == {
-        "rms-ln-identities", "serial-printed-formula", "ffn-gated-1p5h", "pos-permutation", "sine-definition",
-        "zloss-shift-identity", "spec-greedy-lossless", "gqa-resource-type", "swa-receptive-field",
-    }  # fmt: skip
+        "rms-ln-identities",
+        "serial-printed-formula",
+        "ffn-gated-1p5h",
+        "pos-permutation",
+        "sine-definition",
+        "zloss-shift-identity",
+        "spec-greedy-lossless",
+        "gqa-resource-type",
+        "swa-receptive-field",
+    }
 
 
 def test_a_wrong_formula_in_the_model_fails_its_check(monkeypatch):
@@ -207,10 +214,15 @@ def test_one_stage_has_no_bubble():
 
 
 def test_strided_pattern_by_hand():
-    local, far = attention.strided(6, 2)
+    local, far = heads_and_patterns.strided(6, 2)
     assert (local | far).int().tolist() == [
-        [1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0], [0, 1, 1, 1, 0, 0], [1, 0, 1, 1, 1, 0], [0, 1, 0, 1, 1, 1],
-    ]  # fmt: skip
+        [1, 0, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0, 0],
+        [1, 1, 1, 0, 0, 0],
+        [0, 1, 1, 1, 0, 0],
+        [1, 0, 1, 1, 1, 0],
+        [0, 1, 0, 1, 1, 1],
+    ]
 
 
 def test_one_round_of_speculation_is_a_distribution():

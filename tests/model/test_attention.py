@@ -362,28 +362,46 @@ def test_the_baseline_is_named_as_it_was_before_these_axes() -> None:
     named = identity(resolve(composed("precision=fp32"), CORPUS))
     assert not {"pattern", "bias", "attention", "block", "ffn"} & named.keys()
     assert named["shape"] == {
-        "d_model": 96, "num_layers": 4, "num_heads": 3, "head_dim": 32, "d_ff": 256, "vocab_size": 1024, "context_length": 256,
-    }  # fmt: skip
+        "d_model": 96,
+        "num_layers": 4,
+        "num_heads": 3,
+        "head_dim": 32,
+        "d_ff": 256,
+        "vocab_size": 1024,
+        "context_length": 256,
+    }
     assert named["position"] == {"name": "rope", "theta": 10000.0}
 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["attention=gqa"], "attention.num_kv_heads = 2 .*: does not divide the 3 heads. Use 1 or 3, or another heads.value"),
+        (
+            ["attention=gqa"],
+            "attention.num_kv_heads = 2 .*: does not divide the 3 heads. Use 1 or 3, or another heads.value",
+        ),
         (["attention.num_kv_heads=0"], "must be from 1 to 4096"),
-        (["pattern=window", "pattern.window=256"], "pattern.window = 256: .* needs a window from 1 to 255. For the whole past"),
+        (
+            ["pattern=window", "pattern.window=256"],
+            "pattern.window = 256: .* needs a window from 1 to 255. For the whole past",
+        ),
         (["pattern=strided", "pattern.stride=1"], "pattern.stride = 1: .* from 2 to 255"),
         (["pattern=strided", "size.num_layers=1"], "takes turns between two kinds of layers"),
         (["pattern=fixed", "pattern.summary=16"], "pattern.summary = 16: must be from 1 to 15"),
         (["pattern=interleaved", "pattern.local_layers=4"], "4 layers need from 1 to 3"),
         (["pattern=interleaved", "pattern.global_position=some"], "unknown. Known: keep, none"),
-        (["pattern=interleaved", "pattern.global_position=none", "position=learned"], "position=learned does nothing inside"),
-        (["pattern=interleaved", "pattern.global_position=none", "position=none"], "position=none does nothing inside"),
+        (
+            ["pattern=interleaved", "pattern.global_position=none", "position=learned"],
+            "position=learned does nothing inside",
+        ),
+        (
+            ["pattern=interleaved", "pattern.global_position=none", "position=none"],
+            "position=none does nothing inside",
+        ),
         (["position=rope_partial", "position.rotary_fraction=0.1"], "rotates 3 of 32 channels"),
         (["ffn=moe", "bias=all"], "experts have no biases"),
     ],
-)  # fmt: skip
+)
 def test_what_makes_no_sense_is_refused_when_it_is_planned(overrides: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         resolve(composed(*overrides), CORPUS)

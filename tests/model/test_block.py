@@ -117,9 +117,12 @@ MATRICES = {"linear", "value", "residual", "head"}
 @pytest.mark.parametrize(
     ("option", "small"),
     [
-        ("glorot_normal", None), ("glorot_uniform", None), ("normal", 0.02), ("gpt2", 0.02),
+        ("glorot_normal", None),
+        ("glorot_uniform", None),
+        ("normal", 0.02),
+        ("gpt2", 0.02),
     ],
-)  # fmt: skip
+)
 def test_every_start_is_its_distribution(option: str, small: float | None) -> None:
     init = dataclasses.replace(INIT, **read("init", option))
     model = build(tiny(shape=WIDE, init=init, position="learned"))

@@ -67,10 +67,13 @@ def by_hand(module: nn.Module, name: str, x: Tensor, top_k: int, balance: float)
 @pytest.mark.parametrize(
     ("name", "changes", "top_k"),
     [
-        ("moe", {}, 2), ("moe", {"experts": 5, "top_k": 5}, 5), ("switch", {}, 1),
-        ("deepseek_moe", {}, 7), ("deepseek_moe", {"experts": 6, "top_k": 2, "shared": 3, "balance": 0.5}, 2),
+        ("moe", {}, 2),
+        ("moe", {"experts": 5, "top_k": 5}, 5),
+        ("switch", {}, 1),
+        ("deepseek_moe", {}, 7),
+        ("deepseek_moe", {"experts": 6, "top_k": 2, "shared": 3, "balance": 0.5}, 2),
     ],
-)  # fmt: skip
+)
 def test_outputs_balance_loss_and_gradients_are_those_of_a_loop_over_tokens(
     name: str, changes: dict[str, Any], top_k: int, activation: str
 ) -> None:
@@ -155,9 +158,18 @@ def test_balance_loss_and_deepseek_layer_equal_those_of_transformers() -> None:
 
     module, x = layer("deepseek_moe", experts=6, top_k=2, shared=3).float(), inputs(3, 7).float()
     config = DeepseekV2Config(
-        hidden_size=D_MODEL, num_attention_heads=2, moe_intermediate_size=D_FF, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=3,
-        topk_method="greedy", routed_scaling_factor=1.0, hidden_act="silu", mlp_bias=False, experts_implementation="eager",
-    )  # fmt: skip
+        hidden_size=D_MODEL,
+        num_attention_heads=2,
+        moe_intermediate_size=D_FF,
+        n_routed_experts=6,
+        num_experts_per_tok=2,
+        n_shared_experts=3,
+        topk_method="greedy",
+        routed_scaling_factor=1.0,
+        hidden_act="silu",
+        mlp_bias=False,
+        experts_implementation="eager",
+    )
     config._experts_implementation = "eager"
     other, w = DeepseekV2Moe(config), dict(module.named_parameters())
     with torch.no_grad():

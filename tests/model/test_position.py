@@ -120,9 +120,12 @@ def test_interpolated_positions_are_whole_ones_divided_by_the_scale() -> None:
 def test_frequencies_for_longer_contexts_are_those_of_transformers(scale: float) -> None:
     def theirs(kind: str, length: int, factor: float) -> Tensor:
         config = LlamaConfig(
-            hidden_size=24, num_attention_heads=3, head_dim=8, max_position_embeddings=T,
+            hidden_size=24,
+            num_attention_heads=3,
+            head_dim=8,
+            max_position_embeddings=T,
             rope_parameters={"rope_type": kind, "rope_theta": 10000.0, "factor": factor},
-        )  # fmt: skip
+        )
         return ROPE_INIT_FUNCTIONS[kind](config, torch.device("cpu"), seq_len=length)[0]
 
     torch.testing.assert_close(

@@ -13,9 +13,16 @@ from lab.plan.ablation import names
 from lab.verdict.predicates import PREDICATES
 
 STEPS = [
-    "size=nano", "size.context_length=128", "batch.tokens_per_step=256", "evaluation.documents=2", "evaluation.rows=2",
-    "evaluation.points=2", "evaluation.choices=0", "evaluation.samples=0", "tracker=none",
-]  # fmt: skip
+    "size=nano",
+    "size.context_length=128",
+    "batch.tokens_per_step=256",
+    "evaluation.documents=2",
+    "evaluation.rows=2",
+    "evaluation.points=2",
+    "evaluation.choices=0",
+    "evaluation.samples=0",
+    "tracker=none",
+]
 STORIES = ["budget.amount=512", "data.stories=120", "data.validation_stories=12"]
 
 
@@ -77,14 +84,46 @@ def test_the_example_of_an_ablation_is_one(example, tmp_path):
     ("old", "new", "words"),
     [
         ("superior: {better: long, worse: short, margin: 0.01}", "superior:", "predicate = .*must be {NAME"),
-        ("\n      superior: {better: long, worse: short, margin: 0.01}", " superior", "predicate = superior: must be"),
-        ("superior: {better: long, worse: short, margin: 0.01}", "all: {superior: {}}", "predicate = .*must be"),
-        ("superior: {better: long, worse: short, margin: 0.01}", "basin: {family: warm-up, inside: 3, margin: 0.01}", "inside = 3: must be"),
-        ("superior: {better: long, worse: short, margin: 0.01}", "did: {larger: 3, smaller: 4, margin: 0.01}", "larger = 3: must be"),
-        ("superior: {better: long, worse: short, margin: 0.01}", "bounded: {arm: [long], below: 1}", "arm = .* must be a name"),
-        ("superior: {better: long, worse: short, margin: 0.01}", "basin: {family: , inside: [1, 2], margin: 0.01}", "family = None: must be a name"),
-        ("superior: {better: long, worse: short, margin: 0.01}", "below_line: {arm: long, line: 2}", "line = 2: must be a name"),
-        ("superior: {better: long, worse: short, margin: 0.01}", "bounded: {arm: long, below: .nan}", "below = nan: must be a number"),
+        (
+            "\n      superior: {better: long, worse: short, margin: 0.01}",
+            " superior",
+            "predicate = superior: must be",
+        ),
+        (
+            "superior: {better: long, worse: short, margin: 0.01}",
+            "all: {superior: {}}",
+            "predicate = .*must be",
+        ),
+        (
+            "superior: {better: long, worse: short, margin: 0.01}",
+            "basin: {family: warm-up, inside: 3, margin: 0.01}",
+            "inside = 3: must be",
+        ),
+        (
+            "superior: {better: long, worse: short, margin: 0.01}",
+            "did: {larger: 3, smaller: 4, margin: 0.01}",
+            "larger = 3: must be",
+        ),
+        (
+            "superior: {better: long, worse: short, margin: 0.01}",
+            "bounded: {arm: [long], below: 1}",
+            "arm = .* must be a name",
+        ),
+        (
+            "superior: {better: long, worse: short, margin: 0.01}",
+            "basin: {family: , inside: [1, 2], margin: 0.01}",
+            "family = None: must be a name",
+        ),
+        (
+            "superior: {better: long, worse: short, margin: 0.01}",
+            "below_line: {arm: long, line: 2}",
+            "line = 2: must be a name",
+        ),
+        (
+            "superior: {better: long, worse: short, margin: 0.01}",
+            "bounded: {arm: long, below: .nan}",
+            "below = nan: must be a number",
+        ),
         ("superior: {better: long, worse: short, margin: 0.01}", "3: {better: long}", "3: unknown predicate"),
         ("margin: 0.01", "margin: {seed_sds: yes}", "margin = .*must be a number or"),
         ("- id: longer-warmup-helps", "- id: [a]", "id = .*must be a text"),
@@ -92,9 +131,13 @@ def test_the_example_of_an_ablation_is_one(example, tmp_path):
         ("needs: []", "needs:", "needs = None: must be a list of arms"),
         ("needs: []", "needs: long", "needs = long: must be a list"),
         ("metric: val/bpb", "metric: 3", "metric = 3: must be a text"),
-        ("  short: {family", "  off: {family", "arm False: YAML reads this name as no text. Put it in quotes"),
+        (
+            "  short: {family",
+            "  off: {family",
+            "arm False: YAML reads this name as no text. Put it in quotes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_slips_in_an_ablation_file_are_named(example, old, new, words):
     with pytest.raises(ConfigError, match=words):
         example((old, new))

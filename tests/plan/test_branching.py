@@ -151,7 +151,10 @@ def test_what_is_left_of_an_epoch_is_read_once_whatever_the_seed_and_the_length(
     shards = Shards.open(folder)
     short, long = shards.rows(24).tolist(), shards.rows(60).tolist()
     order = [tuple(row) for row in shards.batch(0, seed=1, rows=rows, context_length=24)] if rows else []
-    texts = {tuple(shards.train_stream[[(s + i) % (shards.train_tokens - 1) for i in range(25)]]): n for n, s in enumerate(short)}  # fmt: skip
+    texts = {
+        tuple(shards.train_stream[[(s + i) % (shards.train_tokens - 1) for i in range(25)]]): n
+        for n, s in enumerate(short)
+    }
     assert len(texts) == len(short)
     read = [texts[row] for row in order][rows // len(short) * len(short) :]
     left = [n for n in range(len(short)) if n not in read]
@@ -235,9 +238,13 @@ def test_what_adds_no_parameter_may_change(store, parent, pattern):
 
 def test_harmless_differences_are_no_refusal(store, parent):
     run = run_of(
-        init_from=f"{parent[:6]}@10", seed=9, activation="glu", **changed("stability", z_loss=0.1),
-        **changed("regularization", dropout=0.3), **changed("precision", dtype="bfloat16"),
-    )  # fmt: skip
+        init_from=f"{parent[:6]}@10",
+        seed=9,
+        activation="glu",
+        **changed("stability", z_loss=0.1),
+        **changed("regularization", dropout=0.3),
+        **changed("precision", dtype="bfloat16"),
+    )
     assert resolved(store, run)[0].init_from == f"{parent}@10"
 
 

@@ -53,9 +53,14 @@ def test_the_arms_of_the_ratio_claims_stand_on_the_side_their_claims_mean(plan, 
 
 def test_settings_tell_different_experiments_apart(plan):
     asked = [
-        (), ("size=micro",), ("size.num_layers=2",), ("data.seed=5",), ("optimizer.lr=1e-3",),
-        ("data=text", "data.path=a"), ("data=text", "data.path=b"),
-    ]  # fmt: skip
+        (),
+        ("size=micro",),
+        ("size.num_layers=2",),
+        ("data.seed=5",),
+        ("optimizer.lr=1e-3",),
+        ("data=text", "data.path=a"),
+        ("data=text", "data.path=b"),
+    ]
     settings = [plan("norm", *overrides).record["setting"] for overrides in asked]
     assert len(set(settings)) == len(asked)
     assert settings[:2] == ["nano-stories-cpu", "micro-stories-cpu"]

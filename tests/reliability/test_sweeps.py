@@ -19,10 +19,26 @@ from lab.sweep import local as sweeping
 from tests.tiny_run import job, tiny_run
 
 SWEEP = [
-    "sweep", "norm", "size=nano", "size.d_model=32", "size.num_layers=2", "heads.head_dim=8", "size.context_length=64",
-    "size.tokens_per_step=256", "vocab=bytes", "budget.amount=61440", "data.stories=200", "data.validation_stories=20",
-    "evaluation.documents=8", "evaluation.choices=0", "evaluation.samples=0", "engine.checkpoint_seconds=0.3", "tracker=none", "--seeds", "2",
-]  # fmt: skip
+    "sweep",
+    "norm",
+    "size=nano",
+    "size.d_model=32",
+    "size.num_layers=2",
+    "heads.head_dim=8",
+    "size.context_length=64",
+    "size.tokens_per_step=256",
+    "vocab=bytes",
+    "budget.amount=61440",
+    "data.stories=200",
+    "data.validation_stories=20",
+    "evaluation.documents=8",
+    "evaluation.choices=0",
+    "evaluation.samples=0",
+    "engine.checkpoint_seconds=0.3",
+    "tracker=none",
+    "--seeds",
+    "2",
+]
 FINAL = ("val/bpb", "train/loss", "tokens", "bytes", "spikes", "state")
 
 

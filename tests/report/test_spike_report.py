@@ -45,11 +45,18 @@ def row(table, label):
 def test_the_table_by_arm_counts_runs_that_finished_and_that_diverged():
     old = row(tables(*spiky([["old", "new"]]))["Spikes by arm"], "old 2x")
     assert old == {
-        "arm": "old 2x", "runs": "1 diverged, 1 finished", "spikes of the gradient norm": "16", "score k=4": "4.00 %",
-        "score k=7": "1.00 %", "p99.9 / median": "12.5", "spikes of the loss": "0", "score k=4 (loss)": "0.00 %",
-        "something rose before a spike": "4 of 6", "before a quiet step": "2 of 40",
+        "arm": "old 2x",
+        "runs": "1 diverged, 1 finished",
+        "spikes of the gradient norm": "16",
+        "score k=4": "4.00 %",
+        "score k=7": "1.00 %",
+        "p99.9 / median": "12.5",
+        "spikes of the loss": "0",
+        "score k=4 (loss)": "0.00 %",
+        "something rose before a spike": "4 of 6",
+        "before a quiet step": "2 of 40",
         "most frequent first mover": "attention/logit_max of layer 3, before it: 4 of 6",
-    }  # fmt: skip
+    }
 
 
 def test_a_run_without_a_scored_step_leaves_the_mean_alone():

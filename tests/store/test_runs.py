@@ -245,8 +245,10 @@ def test_a_record_says_what_moved_first_by_the_window_of_its_own_run(store):
     log.close()
     store.finish(run, {"state": "finished", "reason": None})
     assert json.loads(dumps(store.record(run)))["curves"]["first_movers"] == {
-        "of": [[2, "attention/logit_max/1"]], "spikes": [1, 1], "quiet": [0, 0],
-    }  # fmt: skip
+        "of": [[2, "attention/logit_max/1"]],
+        "spikes": [1, 1],
+        "quiet": [0, 0],
+    }
 
 
 def published(config):

@@ -13,8 +13,16 @@ from lab.data.stories.sentences import SENTENCES
 from lab.data.stories.world import THING_LISTS
 
 DEFAULT = Grammar(
-    words=1.0, zipf_exponent=1.1, facts=10_000, objects=3, friends=3, events=5.0, distance=2, noise=0.0, languages=1
-)  # fmt: skip
+    words=1.0,
+    zipf_exponent=1.1,
+    facts=10_000,
+    objects=3,
+    friends=3,
+    events=5.0,
+    distance=2,
+    noise=0.0,
+    languages=1,
+)
 
 
 @pytest.fixture(scope="module")

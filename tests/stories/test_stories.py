@@ -33,8 +33,16 @@ from lab.data.stories.world import World, world_of
 from lab.data.tokenizer import train_tokenizer
 
 DEFAULT = Grammar(
-    words=1.0, zipf_exponent=1.1, facts=10_000, objects=3, friends=3, events=5.0, distance=2, noise=0.0, languages=1
-)  # fmt: skip
+    words=1.0,
+    zipf_exponent=1.1,
+    facts=10_000,
+    objects=3,
+    friends=3,
+    events=5.0,
+    distance=2,
+    noise=0.0,
+    languages=1,
+)
 GOLDEN = {2: "94adefcc0ebe65a042aac4d57357b1bc15fd972e0660db74339545f0f21e018d"}
 """SHA-256 of the first stories for the default knobs, by recipe version."""
 
@@ -304,10 +312,19 @@ def test_languages_share_the_grammar_but_no_word() -> None:
 @pytest.mark.parametrize(
     "knob, value",
     [
-        ("words", 0.0), ("zipf_exponent", -1.0), ("facts", 10**9), ("facts", 0), ("objects", 0), ("objects", 4), ("friends", 0),
-        ("events", 0.5), ("distance", -1), ("noise", 1.0), ("languages", 0),
+        ("words", 0.0),
+        ("zipf_exponent", -1.0),
+        ("facts", 10**9),
+        ("facts", 0),
+        ("objects", 0),
+        ("objects", 4),
+        ("friends", 0),
+        ("events", 0.5),
+        ("distance", -1),
+        ("noise", 1.0),
+        ("languages", 0),
     ],
-)  # fmt: skip
+)
 def test_knobs_with_which_no_story_can_be_told_are_refused(knob: str, value: float) -> None:
     with pytest.raises(ConfigError, match=rf"data\.grammar\.{knob} = {value}: "):
         next(generate(replace(DEFAULT, **{knob: value}), seed=0, split="train", count=1))

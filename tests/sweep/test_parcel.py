@@ -72,9 +72,14 @@ def elsewhere(folder, *flags, guard: Path | None = None) -> subprocess.Popen:
         (guard / "sitecustomize.py").write_text(GUARD)
     env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, filter(None, (guard, ROOT))))}
     return subprocess.Popen(
-        [sys.executable, "-m", "lab.sweep.away", str(folder), *flags], cwd=folder, env=env, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "lab.sweep.away", str(folder), *flags],
+        cwd=folder,
+        env=env,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def final(store, name):
@@ -89,7 +94,9 @@ def steps(store, name):
 def test_the_guard_keeps_packages_out(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(GUARD)
     for name, code in (("hydra", 1), ("rich", 1), ("tokenizers", 1), ("scipy", 1), ("numpy", 0)):
-        done = subprocess.run([sys.executable, "-c", f"import {name}"], env={"PYTHONPATH": str(tmp_path)}, capture_output=True)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", f"import {name}"], env={"PYTHONPATH": str(tmp_path)}, capture_output=True
+        )
         assert done.returncode == code, name
 
 

@@ -45,16 +45,38 @@ def end(store, job, bpb):
         store.begin(run, config, job["manifest"] | {"provenance": PROVENANCE})
         log = store.open_metrics(run, after=0)
         nats = [INIT, 5.0, (bpb or 2.0)]
-        log.write([
-            {"kind": "step", "step": s, "tokens": s * 1024, "bytes": s * 4096, "train/loss": loss, "grad/norm": 1.0, "lr": 0.1, "seconds": 0.1}
-            for s, loss in enumerate(nats, 1)
-        ])  # fmt: skip
+        log.write(
+            [
+                {
+                    "kind": "step",
+                    "step": s,
+                    "tokens": s * 1024,
+                    "bytes": s * 4096,
+                    "train/loss": loss,
+                    "grad/norm": 1.0,
+                    "lr": 0.1,
+                    "seconds": 0.1,
+                }
+                for s, loss in enumerate(nats, 1)
+            ]
+        )
         state = {"state": "finished" if bpb else "diverged", "reason": None if bpb else "not finite"}
         summary = {
-            "steps": 3, "tokens": 3072, "bytes": 12288, "seconds": 1.0, "train/loss": nats[-1], "val/loss": bpb and 2 * bpb, "val/bpb": bpb,
-            "val/bytes": 100 if bpb else None, "val/excess_bpb": None, "val/floor_bpb": None, "skills": {}, "warning": None,
-            "spikes": {"grad/norm": SPIKES, "train/loss": SPIKES}, "unigram_bpb": 2.6,
-        }  # fmt: skip
+            "steps": 3,
+            "tokens": 3072,
+            "bytes": 12288,
+            "seconds": 1.0,
+            "train/loss": nats[-1],
+            "val/loss": bpb and 2 * bpb,
+            "val/bpb": bpb,
+            "val/bytes": 100 if bpb else None,
+            "val/excess_bpb": None,
+            "val/floor_bpb": None,
+            "skills": {},
+            "warning": None,
+            "spikes": {"grad/norm": SPIKES, "train/loss": SPIKES},
+            "unigram_bpb": 2.6,
+        }
         log.close()
         store.finish(run, state | summary)
 
@@ -95,9 +117,12 @@ def test_one_rate_more_is_tried_where_the_parabola_of_an_arm_is_lowest(lab, tmp_
     arms = {"rmsnorm": valley(0.01), "layernorm": valley(0.009, wall=0.012), "none": valley(0.006)}
     told = []
     plan = staged.run(
-        make("norm", seeds=2), store, trainer(store, lambda arm, rate, seed: arms[arm](rate, seed), told),
-        search=True, results=tmp_path,
-    )  # fmt: skip
+        make("norm", seeds=2),
+        store,
+        trainer(store, lambda arm, rate, seed: arms[arm](rate, seed), told),
+        search=True,
+        results=tmp_path,
+    )
     found = plan.record["search"]
     assert told[1][0] == "search: between the rates of the grid rmsnorm 0.01, layernorm 0.009, none 0.006"
     assert [count for _, count in told] == [3 * 5 * 2, 2 * 2, 2 * 2 + 3 * 2]
@@ -144,9 +169,12 @@ def test_each_arm_is_judged_at_its_own_best_rate_and_at_the_common_one(lab, tmp_
     best = {"rmsnorm": valley(0.006), "layernorm": valley(0.019, wall=0.05), "none": valley(0.0019)}
     told = []
     plan = staged.run(
-        make("norm", seeds=3), store, trainer(store, lambda arm, rate, seed: best[arm](rate, seed), told),
-        search=True, results=tmp_path,
-    )  # fmt: skip
+        make("norm", seeds=3),
+        store,
+        trainer(store, lambda arm, rate, seed: best[arm](rate, seed), told),
+        search=True,
+        results=tmp_path,
+    )
     found = plan.record["search"]
     assert found["best"] == {"rmsnorm": 0.006, "layernorm": 0.019, "none": 0.0019}
     assert found["interior"] == dict.fromkeys(best, True) and found["extended"] == 0
@@ -208,9 +236,12 @@ def test_a_best_rate_at_the_edge_extends_the_grid_for_all_arms_twice_at_most(lab
     store, make = lab
     slow = {"rmsnorm": valley(0.006), "layernorm": valley(0.2), "none": valley(5.0)}
     plan = staged.run(
-        make("norm", seeds=2), store, trainer(store, lambda arm, rate, seed: slow[arm](rate, seed)),
-        search=True, results=tmp_path,
-    )  # fmt: skip
+        make("norm", seeds=2),
+        store,
+        trainer(store, lambda arm, rate, seed: slow[arm](rate, seed)),
+        search=True,
+        results=tmp_path,
+    )
     found = plan.record["search"]
     assert found["values"] == [0.0006, 0.0019, 0.006, 0.019, 0.06, 0.19, 0.601] and found["extended"] == 2
     assert {len(of) for of in found["losses"].values()} == {7}
@@ -228,9 +259,12 @@ def test_the_report_shows_both_differences_and_the_curve(lab, tmp_path):
     store, make = lab
     best = {"rmsnorm": valley(0.006), "layernorm": valley(0.019, wall=0.05), "none": valley(0.0019)}
     plan = staged.run(
-        make("norm", seeds=3), store, trainer(store, lambda arm, rate, seed: best[arm](rate, seed)),
-        search=True, results=tmp_path,
-    )  # fmt: skip
+        make("norm", seeds=3),
+        store,
+        trainer(store, lambda arm, rate, seed: best[arm](rate, seed)),
+        search=True,
+        results=tmp_path,
+    )
     better = {"superior": {"better": "rmsnorm", "worse": "layernorm", "margin": 0.001}}
     plan.record["claims"] = [claim(**better) | {"metric": "val/bpb"}]
     records = [store.record(i) for i in run_ids(plan.record)]
@@ -252,9 +286,12 @@ def test_predicates_on_ranges_of_rates_read_the_search(lab, tmp_path):
     store, make = lab
     walls = {"rmsnorm": valley(0.006, wall=0.1), "layernorm": valley(0.006, wall=0.01), "none": valley(0.006)}
     plan = staged.run(
-        make("norm", seeds=1), store, trainer(store, lambda arm, rate, seed: walls[arm](rate)),
-        search=True, results=tmp_path,
-    )  # fmt: skip
+        make("norm", seeds=1),
+        store,
+        trainer(store, lambda arm, rate, seed: walls[arm](rate)),
+        search=True,
+        results=tmp_path,
+    )
     wide = lr_range.measured(plan.record["search"], "rmsnorm", "max_stable")
     narrow = lr_range.measured(plan.record["search"], "layernorm", "max_stable")
     assert [wide[seed] - narrow[seed] for seed in (100, 101)] == pytest.approx(

@@ -39,11 +39,17 @@ def test_ranges_are_told_from_plain_overrides():
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
-        (["a=log:0:1"], "must start above 0"), (["a=lin:2:1"], "lower end must be below"), (["a=int:1:2.5"], "whole numbers"),
-        (["a=log:x:1"], "not a number"), (["a=lin:1"], "two ends"), (["a=lin:0:1", "a=log:1:2"], "two ranges"),
-        (["size=nano"], "no key has a range"), (["a=lin:0:1:0"], "1 point or more"), (["a=lin:0:inf"], "must be below"),
+        (["a=log:0:1"], "must start above 0"),
+        (["a=lin:2:1"], "lower end must be below"),
+        (["a=int:1:2.5"], "whole numbers"),
+        (["a=log:x:1"], "not a number"),
+        (["a=lin:1"], "two ends"),
+        (["a=lin:0:1", "a=log:1:2"], "two ranges"),
+        (["size=nano"], "no key has a range"),
+        (["a=lin:0:1:0"], "1 point or more"),
+        (["a=lin:0:inf"], "must be below"),
     ],
-)  # fmt: skip
+)
 def test_faulty_ranges_are_refused_with_the_fix(texts, words):
     with pytest.raises(ConfigError, match=words):
         parsed(texts)
@@ -232,10 +238,25 @@ def test_a_real_study_continues_promoted_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(places, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(places, "CACHE", tmp_path / "cache")
     command = [
-        "tune", "first", "optimizer.lr=log:1e-3:3e-2", "size=nano", "size.num_layers=1", "budget.amount=10240", "data.stories=200",
-        "data.validation_stories=12", "evaluation.documents=4", "evaluation.samples=0", "tracker=none", "--sampler", "grid",
-        "--trials", "4", "--batch", "4", "--json",
-    ]  # fmt: skip
+        "tune",
+        "first",
+        "optimizer.lr=log:1e-3:3e-2",
+        "size=nano",
+        "size.num_layers=1",
+        "budget.amount=10240",
+        "data.stories=200",
+        "data.validation_stories=12",
+        "evaluation.documents=4",
+        "evaluation.samples=0",
+        "tracker=none",
+        "--sampler",
+        "grid",
+        "--trials",
+        "4",
+        "--batch",
+        "4",
+        "--json",
+    ]
     assert cli.main(command) == 0
     found = json.loads(capsys.readouterr().out)[0]
     assert [row["state"] for row in found["trials"]].count("complete") == 1
@@ -265,9 +286,13 @@ def test_runs_of_other_lengths_are_judged_after_as_large_a_share(tmp_path, monke
     carried = []
     [depth], _ = parsed(["size.num_layers=int:2:8"])
     trials = Trials(
-        ["size=nano", "budget=flops", "budget.amount=1e12", "tracker=none"], [depth], RunStore(tmp_path / "runs"),
-        results=tmp_path, cache=tmp_path, carry_out=carried.append,
-    )  # fmt: skip
+        ["size=nano", "budget=flops", "budget.amount=1e12", "tracker=none"],
+        [depth],
+        RunStore(tmp_path / "runs"),
+        results=tmp_path,
+        cache=tmp_path,
+        carry_out=carried.append,
+    )
     rungs = tune.Rungs.of(trials.steps, points=trials.points, factor=2)
     trials.score({0: {depth.key: 2}, 1: {depth.key: 8}}, rungs.steps[0])
     jobs = {job["config"]["shape"]["num_layers"]: job for job in carried[0].jobs.values()}
@@ -281,8 +306,13 @@ def test_runs_of_other_lengths_are_judged_after_as_large_a_share(tmp_path, monke
 
 def trials_of(folder, ranges, *, carry_out):
     return Trials(
-        ["size=nano", "tracker=none"], ranges, RunStore(folder / "runs"), results=folder, cache=folder, carry_out=carry_out,
-    )  # fmt: skip
+        ["size=nano", "tracker=none"],
+        ranges,
+        RunStore(folder / "runs"),
+        results=folder,
+        cache=folder,
+        carry_out=carry_out,
+    )
 
 
 def test_a_point_that_no_run_can_have_fails_alone(tmp_path, monkeypatch, capsys):
@@ -304,9 +334,15 @@ def test_a_result_taken_from_published_lines_stays_one(tmp_path, monkeypatch):
     [(name, job)] = trials.plan(point).jobs.items()
     evaluated = [[round(trials.steps * k / 5), k, 1.0, 3.0 - k / 10] for k in range(1, 6)]
     record = {
-        "run_id": name, "state": "finished", "config": job["config"], "summary": {"state": "finished", "val/bpb": 2.512345678},
-        "curves": {"validation": evaluated}, "numerics": 1, "counts": {}, "provenance": {"torch": "2", "device_kind": "cpu", "source_hash": "s"},
-    }  # fmt: skip
+        "run_id": name,
+        "state": "finished",
+        "config": job["config"],
+        "summary": {"state": "finished", "val/bpb": 2.512345678},
+        "curves": {"validation": evaluated},
+        "numerics": 1,
+        "counts": {},
+        "provenance": {"torch": "2", "device_kind": "cpu", "source_hash": "s"},
+    }
     assert trials.store.adopt(record, run_config(job["config"]), job["manifest"])
     assert trials.score(point, evaluated[1][0]) == {0: 2.8}
     assert trials.score(point, trials.steps) == {0: 2.512345678}

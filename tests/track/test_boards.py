@@ -64,8 +64,12 @@ def read_trackio(folder: Path, run_id: str) -> Rows:
     name = f"plain_x4-seed2-{run_id}"
     answer = subprocess.run(
         [sys.executable, "-c", code, name],
-        env=os.environ | {"TRACKIO_DIR": str(folder)}, capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+        env=os.environ | {"TRACKIO_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     logs, alerts = json.loads(answer.stdout.splitlines()[-1])
     rows: Rows = {}
     for log in logs:
@@ -109,8 +113,12 @@ def test_a_resumed_run_reads_back_whole(tmp_path: Path, board: str) -> None:
         assert (last["final/state"], last["final/val/bpb"]) == ("diverged", 1.75)
         (sample,) = last["samples"]["_value"]
         assert sample == {
-            "arm": "plain_x4", "seed": 2, "tokens": 20000, "prompt": "Mia | x", "text": "ran\nhome",
-        }  # fmt: skip
+            "arm": "plain_x4",
+            "seed": 2,
+            "tokens": 20000,
+            "prompt": "Mia | x",
+            "text": "ran\nhome",
+        }
         assert (folder / "media" / last["layers"]["file_path"]).read_bytes()[:4] == b"\x89PNG"
     other = READERS[board](folder, OTHER)
     assert list(other) == list(range(1, 11))

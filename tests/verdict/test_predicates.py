@@ -207,9 +207,14 @@ SEARCH = {
     "at_init": {"plain_x4": 8.0, "plain_x8": 8.0},
     "losses": {
         "plain_x4": {"0.001": [2.0] * 3, "0.003": [1.5] * 3, "0.01": [1.7] * 3, "0.03": [1.75, 1.7, None]},
-        "plain_x8": {"0.001": [1.9] * 3, "0.003": [1.5] * 3, "0.01": [1.85, None, None], "0.03": [None, 1.7, None]},
+        "plain_x8": {
+            "0.001": [1.9] * 3,
+            "0.003": [1.5] * 3,
+            "0.01": [1.85, None, None],
+            "0.03": [None, 1.7, None],
+        },
     },
-}  # fmt: skip
+}
 
 
 def test_stable_range_by_hand():
@@ -271,9 +276,12 @@ def test_a_width_that_meets_either_edge_of_the_grid_is_a_bound():
         "none": [None] * 3,
     }
     search = {
-        "seeds": [100], "at_init": {},
-        "losses": {arm: {rate: [loss] for rate, loss in zip(rates, of, strict=True)} for arm, of in losses.items()},
-    }  # fmt: skip
+        "seeds": [100],
+        "at_init": {},
+        "losses": {
+            arm: {rate: [loss] for rate, loss in zip(rates, of, strict=True)} for arm, of in losses.items()
+        },
+    }
     bounds = {
         m: [arm for arm in losses if lr_range.is_bound(search, arm, m)] for m in ("max_stable", "width")
     }
@@ -323,20 +331,58 @@ def test_exact_claims_read_their_checks(holds, outcome):
     ("change", "words"),
     [
         ({"metric": "val/bpp"}, 'metric = val/bpp: unknown. Did you mean "val/bpb"?'),
-        ({"metric": "excess/copy", "predicate": {"below_line": {"arm": "plain_x4", "line": "l"}}}, "Set metric: val/bpb"),
-        ({"predicate": {"trend": {**RISES, "direction": "up"}}}, "direction = up: unknown. Known: rises, falls"),
-        ({"predicate": {"trend": {**RISES, "along": {"arm": "plain_x4"}}}}, "must be {arms: [NAME, ...]} or {family: NAME}"),
-        ({"predicate": {"trend": {**RISES, "along": {"arms": ["plain_x4", "plain_65"]}}}}, "arm plain_65 is not in this file"),
-        ({"predicate": {"equivalent": {"among": {"family": "gated"}, "margin": 0.1}}}, "family gated is not in this file"),
-        ({"predicate": {"equivalent": {"among": {"family": "plain"}, "margin": {"sds": 2}}}}, "must be a number or {seed_sds: 2}"),
-        ({"predicate": {"did": {"larger": {"arm": "plain_x4"}, "smaller": {"arm": "plain_x4", "against": "plain_x4"}, "margin": 0.1}}}, "larger = "),
-        ({"predicate": {"superior": {"better": {"famly": "plain"}, "worse": "plain_x4", "margin": 0.1}}}, "better = {'famly': 'plain'}: must be an arm, {arms: [NAME, ...]} or {family: NAME}"),
-        ({"predicate": {"superior": {"better": {"arms": []}, "worse": "plain_x4", "margin": 0.1}}}, "better = {'arms': []}: must be"),
-        ({"predicate": {"superior": {"better": 3, "worse": "plain_x4", "margin": 0.1}}}, "better = 3: must be an arm"),
+        (
+            {"metric": "excess/copy", "predicate": {"below_line": {"arm": "plain_x4", "line": "l"}}},
+            "Set metric: val/bpb",
+        ),
+        (
+            {"predicate": {"trend": {**RISES, "direction": "up"}}},
+            "direction = up: unknown. Known: rises, falls",
+        ),
+        (
+            {"predicate": {"trend": {**RISES, "along": {"arm": "plain_x4"}}}},
+            "must be {arms: [NAME, ...]} or {family: NAME}",
+        ),
+        (
+            {"predicate": {"trend": {**RISES, "along": {"arms": ["plain_x4", "plain_65"]}}}},
+            "arm plain_65 is not in this file",
+        ),
+        (
+            {"predicate": {"equivalent": {"among": {"family": "gated"}, "margin": 0.1}}},
+            "family gated is not in this file",
+        ),
+        (
+            {"predicate": {"equivalent": {"among": {"family": "plain"}, "margin": {"sds": 2}}}},
+            "must be a number or {seed_sds: 2}",
+        ),
+        (
+            {
+                "predicate": {
+                    "did": {
+                        "larger": {"arm": "plain_x4"},
+                        "smaller": {"arm": "plain_x4", "against": "plain_x4"},
+                        "margin": 0.1,
+                    }
+                }
+            },
+            "larger = ",
+        ),
+        (
+            {"predicate": {"superior": {"better": {"famly": "plain"}, "worse": "plain_x4", "margin": 0.1}}},
+            "better = {'famly': 'plain'}: must be an arm, {arms: [NAME, ...]} or {family: NAME}",
+        ),
+        (
+            {"predicate": {"superior": {"better": {"arms": []}, "worse": "plain_x4", "margin": 0.1}}},
+            "better = {'arms': []}: must be",
+        ),
+        (
+            {"predicate": {"superior": {"better": 3, "worse": "plain_x4", "margin": 0.1}}},
+            "better = 3: must be an arm",
+        ),
         ({"predicate": {"bounded": {"arm": "plain_x4", "below": "1.4"}}}, "below = 1.4: must be a number"),
         ({"famly": "a"}, 'famly: unknown key. Did you mean "family"?'),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_claim_is_said(change, words):
     good = claim(trend=RISES)
     assert claim_schema.problems([good], arms=["plain_x4"], families=["plain"]) == []

@@ -135,7 +135,18 @@ def test_trends_that_never_break_by_counting_orders():
 
 def test_page_on_a_worked_example():
     # The example of scipy's documentation: three ways of teaching rated by ten students, L = 133.5, p = 0.0018191.
-    table = [[3, 4, 3], [2, 2, 4], [3, 3, 5], [1, 3, 2], [2, 3, 2], [2, 4, 5], [1, 2, 4], [3, 4, 4], [2, 4, 5], [1, 3, 4]]  # fmt: skip
+    table = [
+        [3, 4, 3],
+        [2, 2, 4],
+        [3, 3, 5],
+        [1, 3, 2],
+        [2, 3, 2],
+        [2, 4, 5],
+        [1, 2, 4],
+        [3, 4, 4],
+        [2, 4, 5],
+        [1, 3, 4],
+    ]
     assert stats.p_trend(table) == pytest.approx(0.0018191, rel=1e-3)
 
 

@@ -21,10 +21,16 @@ def hf_config(run: RunConfig) -> dict[str, Any]:
     """The content of config.json. Raises ConfigError where no architecture is this model."""
     found = family(run)
     return {
-        "architectures": [found.architecture], "model_type": found.model_type, "dtype": "float32",
-        "vocab_size": run.shape.vocab_size, "tie_word_embeddings": run.embedding.tied,
-        "bos_token_id": None, "eos_token_id": None, "pad_token_id": None, **found.config(run),
-    }  # fmt: skip
+        "architectures": [found.architecture],
+        "model_type": found.model_type,
+        "dtype": "float32",
+        "vocab_size": run.shape.vocab_size,
+        "tie_word_embeddings": run.embedding.tied,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "pad_token_id": None,
+        **found.config(run),
+    }
 
 
 def to_hf(run: RunConfig, state: dict[str, Tensor]) -> dict[str, Tensor]:

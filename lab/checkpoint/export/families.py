@@ -21,8 +21,13 @@ PLAIN_ACTS = {
     "relu2": "relu2",
 }
 GATED_ACTS = {
-    "swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_pytorch_tanh", "reglu": "relu", "glu": "sigmoid", "bilinear": "linear",
-}  # fmt: skip
+    "swiglu": "silu",
+    "geglu": "gelu",
+    "geglu_tanh": "gelu_pytorch_tanh",
+    "reglu": "relu",
+    "glu": "sigmoid",
+    "bilinear": "linear",
+}
 ACTS = PLAIN_ACTS | GATED_ACTS
 
 
@@ -107,9 +112,10 @@ def _neox(run: RunConfig, *, layers: str, attention: str, whole: dict[str, str])
 
 def _rope(run: RunConfig) -> dict[str, Any]:
     parameters = {
-        "rope_type": "default", "rope_theta": run.position["theta"],
+        "rope_type": "default",
+        "rope_theta": run.position["theta"],
         "partial_rotary_factor": run.position.get("rotary_fraction", 1.0),
-    }  # fmt: skip
+    }
     return {"rope_parameters": parameters, "max_position_embeddings": run.shape.context_length}
 
 
@@ -127,10 +133,18 @@ def _llama_config(run: RunConfig) -> dict[str, Any]:
     s, act = run.shape, ACTS[run.activation["name"]]
     biased = run.bias["name"] == "all"
     return {
-        "hidden_size": s.d_model, "intermediate_size": s.d_ff, "num_hidden_layers": s.num_layers,
-        "num_attention_heads": s.num_heads, "num_key_value_heads": s.kv_heads, "head_dim": s.head_dim,
-        "hidden_act": act, "rms_norm_eps": run.norm["eps"], "attention_bias": biased, "mlp_bias": biased, **_rope(run),
-    }  # fmt: skip
+        "hidden_size": s.d_model,
+        "intermediate_size": s.d_ff,
+        "num_hidden_layers": s.num_layers,
+        "num_attention_heads": s.num_heads,
+        "num_key_value_heads": s.kv_heads,
+        "head_dim": s.head_dim,
+        "hidden_act": act,
+        "rms_norm_eps": run.norm["eps"],
+        "attention_bias": biased,
+        "mlp_bias": biased,
+        **_rope(run),
+    }
 
 
 def _mistral_config(run: RunConfig) -> dict[str, Any]:
@@ -141,16 +155,24 @@ def _mixtral_config(run: RunConfig) -> dict[str, Any]:
     """Their balance loss pools all layers and isn't divided by top_k: equal to ours where experts are evenly used."""
     f = run.ffn
     return _mistral_config(run) | {
-        "num_local_experts": f["experts"], "num_experts_per_tok": f["top_k"], "router_aux_loss_coef": f["balance"] * run.shape.num_layers / f["top_k"],
-    }  # fmt: skip
+        "num_local_experts": f["experts"],
+        "num_experts_per_tok": f["top_k"],
+        "router_aux_loss_coef": f["balance"] * run.shape.num_layers / f["top_k"],
+    }
 
 
 def _gemma2_config(run: RunConfig) -> dict[str, Any]:
     caps = run.stability
-    return _llama_config(run) | _layers(run) | {
-        "hidden_activation": ACTS[run.activation["name"]], "query_pre_attn_scalar": run.shape.head_dim,
-        "attn_logit_softcapping": caps.attention_softcap, "final_logit_softcapping": caps.output_softcap,
-    }  # fmt: skip
+    return (
+        _llama_config(run)
+        | _layers(run)
+        | {
+            "hidden_activation": ACTS[run.activation["name"]],
+            "query_pre_attn_scalar": run.shape.head_dim,
+            "attn_logit_softcapping": caps.attention_softcap,
+            "final_logit_softcapping": caps.output_softcap,
+        }
+    )
 
 
 def _cohere2_config(run: RunConfig) -> dict[str, Any]:
@@ -161,43 +183,69 @@ def _cohere2_config(run: RunConfig) -> dict[str, Any]:
 def _gpt2_config(run: RunConfig) -> dict[str, Any]:
     s = run.shape
     return {
-        "n_positions": s.context_length, "n_embd": s.d_model, "n_layer": s.num_layers, "n_head": s.num_heads, "n_inner": s.d_ff,
-        "activation_function": ACTS[run.activation["name"]], "layer_norm_epsilon": run.norm["eps"],
-        "embd_pdrop": run.regularization.dropout, "resid_pdrop": run.regularization.dropout, "attn_pdrop": 0.0,
-    }  # fmt: skip
+        "n_positions": s.context_length,
+        "n_embd": s.d_model,
+        "n_layer": s.num_layers,
+        "n_head": s.num_heads,
+        "n_inner": s.d_ff,
+        "activation_function": ACTS[run.activation["name"]],
+        "layer_norm_epsilon": run.norm["eps"],
+        "embd_pdrop": run.regularization.dropout,
+        "resid_pdrop": run.regularization.dropout,
+        "attn_pdrop": 0.0,
+    }
 
 
 def _neox_config(run: RunConfig) -> dict[str, Any]:
     return _llama_config(run) | {
-        "layer_norm_eps": run.norm["eps"], "use_parallel_residual": run.block["name"] == "parallel_two_norms",
-    }  # fmt: skip
+        "layer_norm_eps": run.norm["eps"],
+        "use_parallel_residual": run.block["name"] == "parallel_two_norms",
+    }
 
 
 def _bloom_config(run: RunConfig) -> dict[str, Any]:
     s = run.shape
     return {
-        "hidden_size": s.d_model, "n_layer": s.num_layers, "n_head": s.num_heads, "layer_norm_epsilon": run.norm["eps"],
+        "hidden_size": s.d_model,
+        "n_layer": s.num_layers,
+        "n_head": s.num_heads,
+        "layer_norm_epsilon": run.norm["eps"],
         "seq_length": s.context_length,
-    }  # fmt: skip
+    }
 
 
 LLAMA: dict[str, tuple[Any, ...]] = {
-    "block": ("serial",), "norm_placement": ("pre",), "norm": ("rmsnorm",), "activation": tuple(GATED_ACTS),
-    "position": ("rope",), "bias": ("none", "norm"), "pattern": ("full",), "ffn": ("dense",),
-    "pattern.global_position": ("keep",), "embedding": ("untied", "tied"), "embedding.scaled": (False,),
-    "embedding.normed": (False,), "stability.qk_norm": (False,), "stability.qk_norm_joint": (False,),
-    "stability.attention_softcap": (None,), "stability.output_softcap": (None,),
-}  # fmt: skip
+    "block": ("serial",),
+    "norm_placement": ("pre",),
+    "norm": ("rmsnorm",),
+    "activation": tuple(GATED_ACTS),
+    "position": ("rope",),
+    "bias": ("none", "norm"),
+    "pattern": ("full",),
+    "ffn": ("dense",),
+    "pattern.global_position": ("keep",),
+    "embedding": ("untied", "tied"),
+    "embedding.scaled": (False,),
+    "embedding.normed": (False,),
+    "stability.qk_norm": (False,),
+    "stability.qk_norm_joint": (False,),
+    "stability.attention_softcap": (None,),
+    "stability.output_softcap": (None,),
+}
 QK = {"stability.qk_norm": (True,), "norm.eps": (QK_NORM_EPS,)}
 WHOLE_HEADS = {"heads": ("filling d_model",), "attention.num_kv_heads": ("all",)}
 LAYERNORM = {"norm": ("layernorm",), "bias": ("all",), "activation": tuple(PLAIN_ACTS)}
 NEOX = {
-    "embedding": "gpt_neox.embed_in", "final_norm": "gpt_neox.final_layer_norm", "head": "lm_head",
-}  # fmt: skip
+    "embedding": "gpt_neox.embed_in",
+    "final_norm": "gpt_neox.final_layer_norm",
+    "head": "lm_head",
+}
 BLOOM = {
-    "embedding": "transformer.word_embeddings", "embedding_norm": "transformer.word_embeddings_layernorm",
-    "final_norm": "transformer.ln_f", "head": "lm_head",
-}  # fmt: skip
+    "embedding": "transformer.word_embeddings",
+    "embedding_norm": "transformer.word_embeddings_layernorm",
+    "final_norm": "transformer.ln_f",
+    "head": "lm_head",
+}
 
 FAMILIES = (
     Family("LlamaForCausalLM", "llama", LLAMA | {"bias": ("none", "norm", "all")}, _llama_config, _llama),

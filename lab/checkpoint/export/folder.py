@@ -22,14 +22,24 @@ from lab.store.run_store import RunStore
 
 MARK = "export.json"
 FILES = {
-    "config.json", "model.safetensors", "generation_config.json", "tokenizer.json", "tokenizer_config.json", MARK,
-}  # fmt: skip
+    "config.json",
+    "model.safetensors",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    MARK,
+}
 ENDS = {"bos_token_id": END_OF_TEXT_ID, "eos_token_id": END_OF_TEXT_ID}
 
 
 def write(
-    name: str, store: RunStore, folder: Path, *, cache: Path, progress: Callable[[str, float], None] | None = None
-) -> dict[str, Any]:  # fmt: skip
+    name: str,
+    store: RunStore,
+    folder: Path,
+    *,
+    cache: Path,
+    progress: Callable[[str, float], None] | None = None,
+) -> dict[str, Any]:
     """Write a run's newest checkpoint to `folder`, whole or not at all; returns what export.json says.
 
     Raises ConfigError where transformers has no such architecture, naming the axes in the way, and where the folder holds

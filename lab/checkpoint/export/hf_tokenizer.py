@@ -11,9 +11,14 @@ from lab.data.shards import END_OF_TEXT_ID
 from lab.data.tokenizer import END_OF_TEXT, ByteTokenizer, Tokenizer, byte_alphabet
 
 SPECIAL = {
-    "id": END_OF_TEXT_ID, "content": END_OF_TEXT, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+    "id": END_OF_TEXT_ID,
+    "content": END_OF_TEXT,
+    "single_word": False,
+    "lstrip": False,
+    "rstrip": False,
+    "normalized": False,
     "special": True,
-}  # fmt: skip
+}
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
 
 
@@ -24,18 +29,26 @@ def hf_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
     texts: list[dict[str, Any]] = [{"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB")]
     ids = {END_OF_TEXT: {"id": END_OF_TEXT, "ids": [END_OF_TEXT_ID], "tokens": [END_OF_TEXT]}}
     values["post_processor"] = {
-        "type": "TemplateProcessing", "single": [first, texts[0]], "pair": [first, *texts], "special_tokens": ids,
-    }  # fmt: skip
+        "type": "TemplateProcessing",
+        "single": [first, texts[0]],
+        "pair": [first, *texts],
+        "special_tokens": ids,
+    }
     return dict(values)
 
 
 def hf_tokenizer_config(context_length: int) -> dict[str, Any]:
     """The content of tokenizer_config.json."""
     return {
-        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT,
-        "pad_token": END_OF_TEXT, "model_max_length": context_length, "split_special_tokens": True,
-        "clean_up_tokenization_spaces": False, "model_input_names": ["input_ids", "attention_mask"],
-    }  # fmt: skip
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": END_OF_TEXT,
+        "eos_token": END_OF_TEXT,
+        "pad_token": END_OF_TEXT,
+        "model_max_length": context_length,
+        "split_special_tokens": True,
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],
+    }
 
 
 def _bytes() -> dict[str, Any]:
@@ -44,7 +57,12 @@ def _bytes() -> dict[str, Any]:
         character: byte + 1 for character, byte in byte_alphabet().items()
     }
     return {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [SPECIAL], "normalizer": None,
-        "pre_tokenizer": BYTE_LEVEL | {"use_regex": False}, "decoder": BYTE_LEVEL | {"use_regex": False},
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [SPECIAL],
+        "normalizer": None,
+        "pre_tokenizer": BYTE_LEVEL | {"use_regex": False},
+        "decoder": BYTE_LEVEL | {"use_regex": False},
         "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
-    }  # fmt: skip
+    }

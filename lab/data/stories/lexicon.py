@@ -316,15 +316,35 @@ class Lexicon:
         " finish what was started"
     )
     person_facts: tuple[tuple[str, str], ...] = (
-        ("food", "foods"), ("color", "colors"), ("game", "games"), ("fruit", "fruits"), ("drink", "drinks"),
-        ("pastime", "subjects"), ("season", "seasons"), ("flower", "flowers"), ("instrument", "instruments"),
-        ("month", "months"), ("smell", "smells"), ("sound", "things_heard"), ("number", "numbers"),
-        ("weekday", "days"), ("job", "jobs"), ("dream", "dreams"),
-    )  # fmt: skip
+        ("food", "foods"),
+        ("color", "colors"),
+        ("game", "games"),
+        ("fruit", "fruits"),
+        ("drink", "drinks"),
+        ("pastime", "subjects"),
+        ("season", "seasons"),
+        ("flower", "flowers"),
+        ("instrument", "instruments"),
+        ("month", "months"),
+        ("smell", "smells"),
+        ("sound", "things_heard"),
+        ("number", "numbers"),
+        ("weekday", "days"),
+        ("job", "jobs"),
+        ("dream", "dreams"),
+    )
     town_facts: tuple[tuple[str, str], ...] = (
-        ("weather", "weathers"), ("sky", "skies"), ("dish", "foods"), ("flag", "colors"), ("flower", "flowers"),
-        ("sport", "games"), ("scent", "smells"), ("crop", "fruits"), ("craft", "subjects"), ("bird", "animals"),
-    )  # fmt: skip
+        ("weather", "weathers"),
+        ("sky", "skies"),
+        ("dish", "foods"),
+        ("flag", "colors"),
+        ("flower", "flowers"),
+        ("sport", "games"),
+        ("scent", "smells"),
+        ("crop", "fruits"),
+        ("craft", "subjects"),
+        ("bird", "animals"),
+    )
 
 
 LEXICON = Lexicon()

@@ -115,12 +115,17 @@ def flops_and_time(device: str) -> dict[str, Any]:
     return {
         "outcome": outcome(list(parts.values()), [not holds for holds in parts.values()]),
         "parts": [{"statement": text, "holds": holds} for text, holds in parts.items()],
-        "table": {"header": ["share of", "matrix products", "softmax and LayerNorm", "the rest"], "rows": rows},
+        "table": {
+            "header": ["share of", "matrix products", "softmax and LayerNorm", "the rest"],
+            "rows": rows,
+        },
         "n": "5 steps a mode",
         "size": f"one BERT layer, width {d}, {heads} heads, d_ff {d_ff}, {length} tokens, batch 1, fp32",
-        "confounds": ["The paper profiled one GPU in mixed precision; where products are slow, as on a CPU, the rest weighs less.",
-                      "Fused attention counts its softmax as a product, in time and in operations."],
-    }  # fmt: skip
+        "confounds": [
+            "The paper profiled one GPU in mixed precision; where products are slow, as on a CPU, the rest weighs less.",
+            "Fused attention counts its softmax as a product, in time and in operations.",
+        ],
+    }
 
 
 class Written(nn.Module):
@@ -166,8 +171,11 @@ def norms(device: str) -> dict[str, Any]:
         decisive.append(ratio)
         rows.append([f"training step, {kernel}", ratio.text()])
         x = torch.randn(1024, 192, device=device)
-        pair = (LayerNorm(192, True, eps=1e-5), RMSNorm(192, False, eps=1e-5)) if kernel == "library" else (
-            Written(192, centred=True), Written(192, centred=False))  # fmt: skip
+        pair = (
+            (LayerNorm(192, True, eps=1e-5), RMSNorm(192, False, eps=1e-5))
+            if kernel == "library"
+            else (Written(192, centred=True), Written(192, centred=False))
+        )
         ratio = compare(*(_repeated(module.to(device), x) for module in pair), device=device)
         micro.append(ratio)
         rows.append([f"the norm alone, forward, {kernel}", ratio.text()])
@@ -181,9 +189,11 @@ def norms(device: str) -> dict[str, Any]:
         "table": {"header": ["what", "time of LayerNorm over RMSNorm"], "rows": rows},
         "n": f"{decisive[0].pairs} interleaved pairs a row",
         "size": "width 192, 4 layers, 1,024 tokens a step, fp32",
-        "confounds": ["Nothing is compiled; a compiler fuses both norms away.",
-                      "LayerNorm here carries its bias, as the claim's LayerNorm does."],
-    }  # fmt: skip
+        "confounds": [
+            "Nothing is compiled; a compiler fuses both norms away.",
+            "LayerNorm here carries its bias, as the claim's LayerNorm does.",
+        ],
+    }
 
 
 def _replace_norms(model: nn.Module, *, centred: bool) -> None:
@@ -211,9 +221,17 @@ class Parallel(nn.Module):
         self.fused = fused
         if fused:
             self.inward = nn.ParameterList(
-                torch.cat([b.attention.q.weight, b.attention.k.weight, b.attention.v.weight, b.ffn.gate.weight, b.ffn.up.weight]).detach()
+                torch.cat(
+                    [
+                        b.attention.q.weight,
+                        b.attention.k.weight,
+                        b.attention.v.weight,
+                        b.ffn.gate.weight,
+                        b.ffn.up.weight,
+                    ]
+                ).detach()
                 for b in blocks
-            )  # fmt: skip
+            )
             self.outward = nn.ParameterList(
                 torch.cat([b.attention.out.weight, b.ffn.down.weight], 1).detach() for b in blocks
             )
@@ -266,9 +284,11 @@ def parallel(device: str) -> dict[str, Any]:
         "table": {"header": ["what", "time of serial over parallel blocks"], "rows": rows},
         "n": f"{decisive[0].pairs} interleaved pairs a row",
         "size": "4 layers of width 96 and 192, 1,024 tokens a step, fp32",
-        "confounds": ["One device: the 15 % came from models split over many, where a parallel block also saves an all-reduce.",
-                      "Blocks only, no embedding and no head, and no optimizer."],
-    }  # fmt: skip
+        "confounds": [
+            "One device: the 15 % came from models split over many, where a parallel block also saves an all-reduce.",
+            "Blocks only, no embedding and no head, and no optimizer.",
+        ],
+    }
 
 
 def depth(device: str) -> dict[str, Any]:
@@ -279,8 +299,15 @@ def depth(device: str) -> dict[str, Any]:
     text = models.tokens(2, 129, vocab_size=256).to(device)
     for layers, width in shapes.items():
         size = 16 if width < 64 else 32
-        config = models.run_config(num_layers=layers, d_model=width, num_heads=width // size, head_dim=size,
-                                   d_ff=8 * width // 3, vocab_size=256, context_length=128)  # fmt: skip
+        config = models.run_config(
+            num_layers=layers,
+            d_model=width,
+            num_heads=width // size,
+            head_dim=size,
+            d_ff=8 * width // 3,
+            vocab_size=256,
+            context_length=128,
+        )
         model = models.model(config, dtype=torch.float32).to(device)
         flops[layers] = counts(config).flops_per_token
         steps[layers], token[layers] = step(model, text), _repeated(model, text[:1, :1], times=3)
@@ -301,13 +328,21 @@ def depth(device: str) -> dict[str, Any]:
             )
     return {
         "outcome": judged(ratios),
-        "parts": [{"statement": f"{row[0]}, {row[1]} layers: {row[2]}", "holds": r.low > 1} for row, r in zip(rows, ratios, strict=True)],
-        "table": {"header": ["what", "layers", "time, deep over shallow", "operations a token, deep over shallow"], "rows": rows},
+        "parts": [
+            {"statement": f"{row[0]}, {row[1]} layers: {row[2]}", "holds": r.low > 1}
+            for row, r in zip(rows, ratios, strict=True)
+        ],
+        "table": {
+            "header": ["what", "layers", "time, deep over shallow", "operations a token, deep over shallow"],
+            "rows": rows,
+        },
         "n": f"{ratios[0].pairs} interleaved pairs a row",
         "size": "12 L d^2 = 1.77M: 1 x 384, 4 x 192, 16 x 96, 64 x 48; 256 tokens a step, fp32",
-        "confounds": ["Deeper models also have more attention scores, embeddings fewer parameters: the last column counts both.",
-                      "One token means a forward pass over a single token; nothing is cached before it."],
-    }  # fmt: skip
+        "confounds": [
+            "Deeper models also have more attention scores, embeddings fewer parameters: the last column counts both.",
+            "One token means a forward pass over a single token; nothing is cached before it.",
+        ],
+    }
 
 
 CLAIMS = {

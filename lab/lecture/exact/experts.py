@@ -41,9 +41,13 @@ def exactness() -> list[Check]:
     alike, others = [expert(0)] * EXPERTS, [expert(seed) for seed in range(EXPERTS)]
     dense = alike[0].network(x)
     checks = [
-        same(f"{active} of 8 equal experts, gates summing to 1: the dense layer", mixture(x, router, alike, active=active), dense)
+        same(
+            f"{active} of 8 equal experts, gates summing to 1: the dense layer",
+            mixture(x, router, alike, active=active),
+            dense,
+        )
         for active in (1, 2, 8)
-    ]  # fmt: skip
+    ]
     silent = [expert(seed) for seed in range(EXPERTS)]
     for one in silent:
         one.down.weight.zero_()
@@ -52,13 +56,27 @@ def exactness() -> list[Check]:
     total, used = sum(map(models.parameters, others)), 2 * models.parameters(others[0])
     return [
         *checks,
-        differ("gates over all experts that don't sum to 1: not the dense layer",
-               mixture(x, router, alike, active=2, normalised=False), dense, least=0.01),
-        same("a shared expert beside experts that return nothing: the dense layer", dense + mixture(x, router, silent, active=2), dense),
-        same("one active expert: the best one alone", mixture(x, router, others, active=1), each, notes="holds"),
-        equal("weights in all 8 experts, and in the 2 that a token uses", [8 * 3 * D * HIDDEN, 2 * 3 * D * HIDDEN], [total, used],
-              notes="holds"),
-    ]  # fmt: skip
+        differ(
+            "gates over all experts that don't sum to 1: not the dense layer",
+            mixture(x, router, alike, active=2, normalised=False),
+            dense,
+            least=0.01,
+        ),
+        same(
+            "a shared expert beside experts that return nothing: the dense layer",
+            dense + mixture(x, router, silent, active=2),
+            dense,
+        ),
+        same(
+            "one active expert: the best one alone", mixture(x, router, others, active=1), each, notes="holds"
+        ),
+        equal(
+            "weights in all 8 experts, and in the 2 that a token uses",
+            [8 * 3 * D * HIDDEN, 2 * 3 * D * HIDDEN],
+            [total, used],
+            notes="holds",
+        ),
+    ]
 
 
 def combinations() -> list[Check]:
@@ -67,10 +85,13 @@ def combinations() -> list[Check]:
     width = {experts: expert(0, HIDDEN * 8 // experts) for experts, _ in pairs}
     used = [active * models.parameters(width[experts]) for experts, active in pairs]
     return [
-        equal("ways to pick 1 of 8, 2 of 16, 4 of 32, 8 of 64", [8, 120, 35_960, 4_426_165_368],
-              [math.comb(e, k) for e, k in pairs]),
+        equal(
+            "ways to pick 1 of 8, 2 of 16, 4 of 32, 8 of 64",
+            [8, 120, 35_960, 4_426_165_368],
+            [math.comb(e, k) for e, k in pairs],
+        ),
         equal("weights that a token uses in each, experts narrowed to match", 1, len(set(used))),
-    ]  # fmt: skip
+    ]
 
 
 CLAIMS: dict[str, Checks] = {"moe-exactness": exactness, "moe-top1-vs-topk": combinations}

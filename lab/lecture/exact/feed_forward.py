@@ -28,15 +28,25 @@ def gelu_and_swish() -> list[Check]:
     return [
         same("GELU(x) = x Phi(x)", gelu, x * torch.from_numpy(ndtr(x.numpy())), notes="holds"),
         same("Swish(x) = SiLU(x) = x / (1 + exp(-x))", silu, x / (1 + torch.exp(-x)), notes="holds"),
-        at_most("jump of GELU's slope at 0", 1e-5, float((slopes[1] - slopes[0]).abs()), note="ReLU's slope jumps by 1"),
+        at_most(
+            "jump of GELU's slope at 0",
+            1e-5,
+            float((slopes[1] - slopes[0]).abs()),
+            note="ReLU's slope jumps by 1",
+        ),
         close("lowest value of GELU", -0.169971, lowest[0][0], within=1e-5),
         close("GELU is lowest at", -0.7518, lowest[0][1], within=1e-3),
         close("lowest value of SiLU", -0.278465, lowest[1][0], within=1e-5),
         close("SiLU is lowest at", -1.2785, lowest[1][1], within=1e-3),
-        at_most("largest distance of GELU and SiLU", 0.2, float((gelu - silu).abs().max()), notes="holds",
-                note="alike in shape, not equal"),
+        at_most(
+            "largest distance of GELU and SiLU",
+            0.2,
+            float((gelu - silu).abs().max()),
+            notes="holds",
+            note="alike in shape, not equal",
+        ),
         differ("the tanh approximation of GELU is another function", gelu, tanh, least=1e-4),
-    ]  # fmt: skip
+    ]
 
 
 def two_thirds() -> list[Check]:
@@ -58,11 +68,20 @@ def two_thirds() -> list[Check]:
     return [
         *checks,
         close("weights of a gated layer at 4 d over a plain one at 4 d", 1.5, unscaled),
-        close("LLaMA-7B's rounded 11,008 over 8 d / 3", 1.0078, llama / exact, within=1e-4,
-              note="rounding up gives the gated arm parameters that the plain one lacks"),
-        close("gated at 8 d / 3 rounded up to a multiple of 256, over plain at 4 d, weights, d = 128", 1.5, rounded_up,
-              note="small widths suffer most"),
-    ]  # fmt: skip
+        close(
+            "LLaMA-7B's rounded 11,008 over 8 d / 3",
+            1.0078,
+            llama / exact,
+            within=1e-4,
+            note="rounding up gives the gated arm parameters that the plain one lacks",
+        ),
+        close(
+            "gated at 8 d / 3 rounded up to a multiple of 256, over plain at 4 d, weights, d = 128",
+            1.5,
+            rounded_up,
+            note="small widths suffer most",
+        ),
+    ]
 
 
 def gated_width() -> list[Check]:

@@ -26,12 +26,21 @@ def heads_cost() -> list[Check]:
     ratios = {r: counts(models.run_config(num_heads=4, head_dim=12 * r)).body_parameters for r in (1, 2, 4)}
     attention = 4 * 48 * 48 * models.SHAPE.num_layers
     return [
-        equal("parameters and FLOPs a token of 1, 2, 4 and 8 heads at one width", 1, len(set(counted)), notes="holds",
-              note="heads of d / h each"),
+        equal(
+            "parameters and FLOPs a token of 1, 2, 4 and 8 heads at one width",
+            1,
+            len(set(counted)),
+            notes="holds",
+            note="heads of d / h each",
+        ),
         equal("elements of the softmax grow with the heads", [1024, 2048, 4096, 8192], elements),
-        equal("heads x head size of 2 d and 4 d also build, with more attention weights", [attention, 3 * attention],
-              [ratios[2] - ratios[1], ratios[4] - ratios[1]], notes="holds"),
-    ]  # fmt: skip
+        equal(
+            "heads x head size of 2 d and 4 d also build, with more attention weights",
+            [attention, 3 * attention],
+            [ratios[2] - ratios[1], ratios[4] - ratios[1]],
+            notes="holds",
+        ),
+    ]
 
 
 def low_rank() -> list[Check]:
@@ -54,13 +63,28 @@ def low_rank() -> list[Check]:
 
     found = [divergence(size) for size in (2, 4, 8, 16, 32)]
     return [
-        equal("rank of a head's scores of 64 tokens, by head size", {str(s): s for s in ranks}, {str(s): r for s, r in ranks.items()},
-              notes="holds", note="of the scores: softmax usually restores full rank"),
-        equal("rank of log P of a generic pattern, up to a shift of each row", n - 1, int(torch.linalg.matrix_rank(logits)),
-              note="so no head below size 63 can show it exactly"),
-        same("a head of size 63 shows it exactly", fitted(n - 1), wanted,
-             note="truncated to sizes 2 to 32 the divergence is " + ", ".join(f"{v:.3f}" for v in found) + " nats, a bound from above"),
-    ]  # fmt: skip
+        equal(
+            "rank of a head's scores of 64 tokens, by head size",
+            {str(s): s for s in ranks},
+            {str(s): r for s, r in ranks.items()},
+            notes="holds",
+            note="of the scores: softmax usually restores full rank",
+        ),
+        equal(
+            "rank of log P of a generic pattern, up to a shift of each row",
+            n - 1,
+            int(torch.linalg.matrix_rank(logits)),
+            note="so no head below size 63 can show it exactly",
+        ),
+        same(
+            "a head of size 63 shows it exactly",
+            fitted(n - 1),
+            wanted,
+            note="truncated to sizes 2 to 32 the divergence is "
+            + ", ".join(f"{v:.3f}" for v in found)
+            + " nats, a bound from above",
+        ),
+    ]
 
 
 def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -130,12 +154,26 @@ def resource() -> list[Check]:
 
     local = sum(4 * min(row + 1, w) * d for row in range(t))
     return [
-        equal("FLOPs of scores with 8, 4, 2 and 1 heads of keys: one number", 1, len({score_flops(g) for g in (8, 4, 2, 1)}),
-              notes="holds"),
-        equal("FLOPs of projections saved by one head of 8, a token", int(4 * (1 - 1 / h) * d * d),
-              (projection(8) - projection(1)) // t, notes="fails", note="so sharing saves some compute, though none on the scores"),
-        equal("FLOPs of scores in a window of 8: 4 d a pair seen, counted on the products", local, flops(windowed), notes="holds"),
-    ]  # fmt: skip
+        equal(
+            "FLOPs of scores with 8, 4, 2 and 1 heads of keys: one number",
+            1,
+            len({score_flops(g) for g in (8, 4, 2, 1)}),
+            notes="holds",
+        ),
+        equal(
+            "FLOPs of projections saved by one head of 8, a token",
+            int(4 * (1 - 1 / h) * d * d),
+            (projection(8) - projection(1)) // t,
+            notes="fails",
+            note="so sharing saves some compute, though none on the scores",
+        ),
+        equal(
+            "FLOPs of scores in a window of 8: 4 d a pair seen, counted on the products",
+            local,
+            flops(windowed),
+            notes="holds",
+        ),
+    ]
 
 
 def strided(n: int, stride: int) -> tuple[Tensor, Tensor]:
@@ -160,18 +198,30 @@ def sparse() -> list[Check]:
             reached = (both @ both) > 0
             lacks = int((causal & ~reached).sum())
             checks += [
-                equal(f"{name}, {n} tokens: pairs that two hops miss, or see in the future", [0, 0],
-                      [lacks, int((reached & ~causal).sum())], notes="holds"),
-                at_most(f"{name}, {n} tokens: seen pairs over 2 n sqrt(n)", 1.0, float(both.sum()) / (2 * n * n**0.5)),
-            ]  # fmt: skip
+                equal(
+                    f"{name}, {n} tokens: pairs that two hops miss, or see in the future",
+                    [0, 0],
+                    [lacks, int((reached & ~causal).sum())],
+                    notes="holds",
+                ),
+                at_most(
+                    f"{name}, {n} tokens: seen pairs over 2 n sqrt(n)",
+                    1.0,
+                    float(both.sum()) / (2 * n * n**0.5),
+                ),
+            ]
     row = (strided(16, 4)[0] | strided(16, 4)[1])[11].nonzero().flatten().tolist()
     block = (fixed(16, 4, 1)[0] | fixed(16, 4, 1)[1])[10].nonzero().flatten().tolist()
     return [
         equal("strided, stride 4: what token 11 sees", [3, 7, 8, 9, 10, 11], row),
-        equal("fixed, stride 4: what token 10 sees", [3, 7, 8, 9, 10], block,
-              note="one of the notes draws both heads into one picture"),
+        equal(
+            "fixed, stride 4: what token 10 sees",
+            [3, 7, 8, 9, 10],
+            block,
+            note="one of the notes draws both heads into one picture",
+        ),
         *checks,
-    ]  # fmt: skip
+    ]
 
 
 def reach() -> list[Check]:
@@ -192,9 +242,14 @@ def reach() -> list[Check]:
         seen = int((x.grad.abs().sum(-1) > 0).sum())
         text = f"tokens that reach the last output, {layers} layers of window {window}: L (w - 1) + 1"
         checks.append(
-            equal(text, layers * (window - 1) + 1, seen, notes="holds" if layers == 1 else "fails",
-                  note=f"the notes' window x layers is {layers * window}, right for a window that leaves the token itself out")
-        )  # fmt: skip
+            equal(
+                text,
+                layers * (window - 1) + 1,
+                seen,
+                notes="holds" if layers == 1 else "fails",
+                note=f"the notes' window x layers is {layers * window}, right for a window that leaves the token itself out",
+            )
+        )
     return checks
 
 

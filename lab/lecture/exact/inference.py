@@ -72,15 +72,31 @@ def ai_prefill() -> list[Check]:
     short = prefill(1, 64, 8192, 16)[2] / (64 * 8192**2) / (1 / 512 + 1 / 64)
     project, score, _ = prefill(1, 8192, 192, 4)
     return [
-        close("elements over b n d^2 = 1/d + h n / d^2 + 1/(b n) on a grid of b, n, d, h: largest gap + 1", 1.0,
-              1 + max(gaps)),
-        equal("all products counted: the notes' 1/k + 1/(b n) is right to a factor 2 where n is within a factor 2 of d",
-              True, all(0.5 <= value <= 2 for value in inside), notes="holds",
-              note=f"counted {min(inside):.2f} to {max(inside):.2f} times it"),
-        at_least("n = 64, d = 8,192: the notes' form over the count", 1.0, 1 / short, note="short texts are better than the form says"),
-        at_least("n = 8,192, d = 192: score over projection operations, which the form leaves out", 1.0, score / project,
-                 note="the notes take n <= d"),
-    ]  # fmt: skip
+        close(
+            "elements over b n d^2 = 1/d + h n / d^2 + 1/(b n) on a grid of b, n, d, h: largest gap + 1",
+            1.0,
+            1 + max(gaps),
+        ),
+        equal(
+            "all products counted: the notes' 1/k + 1/(b n) is right to a factor 2 where n is within a factor 2 of d",
+            True,
+            all(0.5 <= value <= 2 for value in inside),
+            notes="holds",
+            note=f"counted {min(inside):.2f} to {max(inside):.2f} times it",
+        ),
+        at_least(
+            "n = 64, d = 8,192: the notes' form over the count",
+            1.0,
+            1 / short,
+            note="short texts are better than the form says",
+        ),
+        at_least(
+            "n = 8,192, d = 192: score over projection operations, which the form leaves out",
+            1.0,
+            score / project,
+            note="the notes take n <= d",
+        ),
+    ]
 
 
 def _product(rows: int, inner: int, columns: int) -> int:
@@ -113,20 +129,33 @@ def ai_decode() -> list[Check]:
     longer = [every_decoding_product(16, n, 1024, 16, 16) for n in (256, 4096)]
     wider = [every_decoding_product(16, 1024, d, 16, 16) for d in (256, 4096)]
     return [
-        close("elements over operations = 1/d + (n + 1)/d + 1/b on the grid: largest gap + 1", 1.0, 1 + max(gaps),
-              note="the notes write n/d + 1/b; keys and values are two tensors of n (n + 1) / 2 rows, and b n d is left out"),
-        equal("all products counted: the notes' n/d + 1/b is right to a factor 6 where n is within a factor 2 of d",
-              True, all(1 / 6 <= value <= 6 for value in inside), notes="holds",
-              note=f"counted {min(inside):.2f} to {max(inside):.2f} times it, for four projections and the scores are operations too"),
+        close(
+            "elements over operations = 1/d + (n + 1)/d + 1/b on the grid: largest gap + 1",
+            1.0,
+            1 + max(gaps),
+            note="the notes write n/d + 1/b; keys and values are two tensors of n (n + 1) / 2 rows, and b n d is left out",
+        ),
+        equal(
+            "all products counted: the notes' n/d + 1/b is right to a factor 6 where n is within a factor 2 of d",
+            True,
+            all(1 / 6 <= value <= 6 for value in inside),
+            notes="holds",
+            note=f"counted {min(inside):.2f} to {max(inside):.2f} times it, for four projections and the scores are operations too",
+        ),
         *(
-            at_least(f"all products counted: {text}", 1.5, (second[0] / second[1]) / (first[0] / first[1]), notes="holds")
+            at_least(
+                f"all products counted: {text}",
+                1.5,
+                (second[0] / second[1]) / (first[0] / first[1]),
+                notes="holds",
+            )
             for text, (first, second) in (
                 ("intensity of a batch of 64 over one", (more[0], more[1])),
                 ("of 256 tokens over 4,096", (longer[1], longer[0])),
                 ("of width 4,096 over 256", (wider[0], wider[1])),
             )
         ),
-    ]  # fmt: skip
+    ]
 
 
 def ai_mqa() -> list[Check]:
@@ -138,11 +167,19 @@ def ai_mqa() -> list[Check]:
     b, n, d, h = 16, 4096, 1024, 16
     shared, full = every_decoding_product(b, n, d, h, 1), every_decoding_product(b, n, d, h, h)
     return [
-        close("elements over operations = 1/d + (n + 1) g / (d h) + 1/b for g heads of keys: largest gap + 1", 1.0,
-              1 + max(gaps), notes="holds"),
-        at_least("all products counted: intensity of one shared head over 16, 4,096 tokens, batch 16", 2.0,
-                 (shared[0] / shared[1]) / (full[0] / full[1]), notes="holds"),
-    ]  # fmt: skip
+        close(
+            "elements over operations = 1/d + (n + 1) g / (d h) + 1/b for g heads of keys: largest gap + 1",
+            1.0,
+            1 + max(gaps),
+            notes="holds",
+        ),
+        at_least(
+            "all products counted: intensity of one shared head over 16, 4,096 tokens, batch 16",
+            2.0,
+            (shared[0] / shared[1]) / (full[0] / full[1]),
+            notes="holds",
+        ),
+    ]
 
 
 class CachedDecoder:
@@ -161,8 +198,10 @@ class CachedDecoder:
         x = self._last(position.embed(self._padded(self.model.embedding(token))))
         for layer, block in enumerate(self.model.blocks):
             place, attention = block.attention_placement, block.attention
-            q, k, v = (part(place.before(x)).unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
-                       for part in (attention.q, attention.k, attention.v))  # fmt: skip
+            q, k, v = (
+                part(place.before(x)).unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
+                for part in (attention.q, attention.k, attention.v)
+            )
             q, k = (self._last(part) for part in position.rotate(self._padded(q), self._padded(k)))
             self.keys[layer], self.values[layer] = (
                 new if old is None else torch.cat([old, new], 2)
@@ -227,8 +266,13 @@ def kv_cache() -> list[Check]:
     again, once = sum(_product(t, 48, 48) for t in range(1, n + 1)), n * _product(1, 48, 48)
     return [
         *checks,
-        close("projection FLOPs without and with a cache over 16 tokens: (n + 1) / 2", (n + 1) / 2, again / once, notes="holds"),
-    ]  # fmt: skip
+        close(
+            "projection FLOPs without and with a cache over 16 tokens: (n + 1) / 2",
+            (n + 1) / 2,
+            again / once,
+            notes="holds",
+        ),
+    ]
 
 
 @torch.no_grad()
@@ -247,10 +291,14 @@ def kv_bytes() -> list[Check]:
         held[groups] = sum(kept.nbytes for kept in (*decoder.keys, *decoder.values) if kept is not None)
     layers, size = models.SHAPE.num_layers, 6
     return [
-        equal("bytes of a float64 cache of 8, 4, 2 and 1 heads: 2 L g d_h n b x 8",
-              [2 * layers * g * size * n * b * 8 for g in held], list(held.values()), notes="holds"),
+        equal(
+            "bytes of a float64 cache of 8, 4, 2 and 1 heads: 2 L g d_h n b x 8",
+            [2 * layers * g * size * n * b * 8 for g in held],
+            list(held.values()),
+            notes="holds",
+        ),
         *checks,
-    ]  # fmt: skip
+    ]
 
 
 CLAIMS: dict[str, Checks] = {

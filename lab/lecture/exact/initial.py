@@ -26,9 +26,17 @@ PAPER = ("norm=layernorm", "activation=relu", "position=none")
 def gradients(placement: str, layers: int, seed: int, text: str) -> list[float]:
     """Mean |gradient| of each layer's first feed-forward matrix, for cross-entropy on random text of 256 tokens."""
     config = models.run_config(
-        f"norm_placement={placement}", *PAPER, seed=seed, num_layers=layers,
-        d_model=192, num_heads=6, head_dim=32, d_ff=768, vocab_size=256, context_length=64,
-    )  # fmt: skip
+        f"norm_placement={placement}",
+        *PAPER,
+        seed=seed,
+        num_layers=layers,
+        d_model=192,
+        num_heads=6,
+        head_dim=32,
+        d_ff=768,
+        vocab_size=256,
+        context_length=64,
+    )
     model = models.model(config, dtype=torch.float32)
     weights = torch.arange(1, 257, dtype=torch.float32) ** (-1.1 if text == "Zipf" else 0.0)
     drawn = torch.multinomial(
@@ -83,13 +91,18 @@ def gradient_by_layer(device: str) -> dict[str, Any]:
         <= slopes["post"][2],
     }
     against = [
-        all(r[2] <= 5 for r in post), all(r[2] < 0.5 or r[1] > 2 for r in pre), slopes["pre"][1] >= 0,
+        all(r[2] <= 5 for r in post),
+        all(r[2] < 0.5 or r[1] > 2 for r in pre),
+        slopes["pre"][1] >= 0,
         slopes["post"][2] < 0 or slopes["post"][1] > 0,
-    ]  # fmt: skip
+    ]
     return {
         "outcome": outcome(list(parts.values()), against),
         "parts": [{"statement": text, "holds": holds} for text, holds in parts.items()],
-        "table": {"header": ["norm", "text", "last over first of 6 layers", "by layer, first = 1"], "rows": table},
+        "table": {
+            "header": ["norm", "text", "last over first of 6 layers", "by layer, first = 1"],
+            "rows": table,
+        },
         "n": f"{INITS} inits",
         "size": "decoder, width 192, 6 to 14 layers, d_ff 768, LayerNorm, ReLU",
         "confounds": [
@@ -98,15 +111,22 @@ def gradient_by_layer(device: str) -> dict[str, Any]:
             "Texts are random: tokens alike or by Zipf's law. The second was added after a first measurement on the first had "
             "shown no growth; rule and outcome stayed.",
         ],
-    }  # fmt: skip
+    }
 
 
 def residual(placement: str, layers: int, seed: int) -> list[float]:
     """E|x|^2 / d of the stream before each layer's last norm (post) or after each layer (pre)."""
     config = models.run_config(
-        f"norm_placement={placement}", *PAPER, seed=seed, num_layers=layers,
-        d_model=256, num_heads=4, head_dim=64, d_ff=256, context_length=64,
-    )  # fmt: skip
+        f"norm_placement={placement}",
+        *PAPER,
+        seed=seed,
+        num_layers=layers,
+        d_model=256,
+        num_heads=4,
+        head_dim=64,
+        d_ff=256,
+        context_length=64,
+    )
     model = models.model(config, dtype=torch.float32)
     sizes: list[float] = []
     for block in model.blocks:
@@ -141,14 +161,18 @@ def residual_growth(device: str) -> dict[str, Any]:
         "parts": [{"statement": text, "holds": holds} for text, holds in parts.items()],
         "table": {
             "header": ["layer", "pre", "post", "bounds of pre"],
-            "rows": [[str(at), f"{pre:.3f}", f"{post:.3f}", f"{1 + at / 2:.1f} to {1 + 1.5 * at:.1f}"]
-                     for at, (pre, post) in enumerate(zip(means["pre"], means["post"], strict=True), 1)],
+            "rows": [
+                [str(at), f"{pre:.3f}", f"{post:.3f}", f"{1 + at / 2:.1f} to {1 + 1.5 * at:.1f}"]
+                for at, (pre, post) in enumerate(zip(means["pre"], means["post"], strict=True), 1)
+            ],
         },
         "n": f"{inits} inits",
         "size": f"width 256, {layers} layers, d_ff 256, LayerNorm, ReLU, uniform attention",
-        "confounds": ["At initialisation only; what training makes of it is another question.",
-                      "The constants hold for d_ff = d and uniform attention, as the paper assumes."],
-    }  # fmt: skip
+        "confounds": [
+            "At initialisation only; what training makes of it is another question.",
+            "The constants hold for d_ff = d and uniform attention, as the paper assumes.",
+        ],
+    }
 
 
 def outcome(holding: list[bool], failing: list[bool]) -> str:

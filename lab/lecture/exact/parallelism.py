@@ -94,12 +94,23 @@ def tensor_parallel() -> list[Check]:
     )
     wrong = [F.gelu(normal(3, seed=1)), F.gelu(normal(3, seed=2))]
     together = F.gelu(normal(3, seed=1) + normal(3, seed=2))
-    checks.append(equal("splitting rows before the activation would need a sum before it", True,
-                        float((wrong[0] + wrong[1] - together).abs().max()) > 0.01))  # fmt: skip
+    checks.append(
+        equal(
+            "splitting rows before the activation would need a sum before it",
+            True,
+            float((wrong[0] + wrong[1] - together).abs().max()) > 0.01,
+        )
+    )
     for stages, batches in ((4, 1), (4, 8), (8, 32)):
         formula = (stages - 1) / (batches + stages - 1)
-        checks.append(close(f"idle share of a pipeline of {stages} stages and {batches} micro-batches: (p - 1) / (m + p - 1)",
-                            formula, pipeline_bubble(stages, batches), notes="holds"))  # fmt: skip
+        checks.append(
+            close(
+                f"idle share of a pipeline of {stages} stages and {batches} micro-batches: (p - 1) / (m + p - 1)",
+                formula,
+                pipeline_bubble(stages, batches),
+                notes="holds",
+            )
+        )
     return checks
 
 
@@ -110,8 +121,10 @@ def _attention(ranks: int) -> tuple[Tensor, Tensor]:
     size, heads, parts = models.SHAPE.head_dim, models.SHAPE.num_heads // ranks, []
     for rank in range(ranks):
         own = slice(rank * heads * size, (rank + 1) * heads * size)
-        q, k, v = (F.linear(x, part.weight[own]).unflatten(-1, (heads, size)).transpose(1, 2)
-                   for part in (attention.q, attention.k, attention.v))  # fmt: skip
+        q, k, v = (
+            F.linear(x, part.weight[own]).unflatten(-1, (heads, size)).transpose(1, 2)
+            for part in (attention.q, attention.k, attention.v)
+        )
         q, k = model.position.rotate(q, k)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
         parts.append(F.linear(y, attention.out.weight[:, own]))

@@ -41,8 +41,10 @@ def permutation() -> list[Check]:
     order = torch.randperm(12, generator=torch.Generator().manual_seed(1))
 
     def bidirectional(x: Tensor) -> Tensor:
-        q, k, v = (part(x).unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
-                   for part in (attention.q, attention.k, attention.v))  # fmt: skip
+        q, k, v = (
+            part(x).unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
+            for part in (attention.q, attention.k, attention.v)
+        )
         return attention.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
     def causal(x: Tensor) -> Tensor:
@@ -50,13 +52,26 @@ def permutation() -> list[Check]:
 
     prefix = torch.cat([order[order != 11], torch.tensor([11])])
     return [
-        same("without a mask, permuting the tokens permutes the rows", bidirectional(x[:, order]),
-             bidirectional(x)[:, order], notes="holds"),
-        differ("under a causal mask it does not", causal(x[:, order]), causal(x)[:, order], least=0.01, notes="fails",
-               note="The notes leave the mask out. With it the model knows how many tokens came before."),
-        same("one causal layer without positions: the last row ignores the order of those before it",
-             causal(x[:, prefix])[:, -1], causal(x)[:, -1]),
-    ]  # fmt: skip
+        same(
+            "without a mask, permuting the tokens permutes the rows",
+            bidirectional(x[:, order]),
+            bidirectional(x)[:, order],
+            notes="holds",
+        ),
+        differ(
+            "under a causal mask it does not",
+            causal(x[:, order]),
+            causal(x)[:, order],
+            least=0.01,
+            notes="fails",
+            note="The notes leave the mask out. With it the model knows how many tokens came before.",
+        ),
+        same(
+            "one causal layer without positions: the last row ignores the order of those before it",
+            causal(x[:, prefix])[:, -1],
+            causal(x)[:, -1],
+        ),
+    ]
 
 
 @torch.no_grad()
@@ -82,15 +97,37 @@ def additive_cross_terms() -> list[Check]:
         return q[0, 0, at] @ (y @ wk) + alibi.bias(q, layer=0)[0, at, to]
 
     return [
-        same("rope: a shift leaves the score", rotated(i, j), rotated(i + s, j + s), tolerance=1e-5, notes="holds",
-             note="the project's tables are float32"),
+        same(
+            "rope: a shift leaves the score",
+            rotated(i, j),
+            rotated(i + s, j + s),
+            tolerance=1e-5,
+            notes="holds",
+            note="the project's tables are float32",
+        ),
         same("alibi: a shift leaves the score", biased(i, j), biased(i + s, j + s)),
-        differ("sine: a shift moves the score", added(sine, i, j), added(sine, i + s, j + s), least=0.01, notes="holds"),
-        differ("learned: a shift moves the score", added(learned, i, j), added(learned, i + s, j + s), least=0.01,
-               notes="holds"),
-        same("sine alone: PE(i) . PE(j) depends on i - j", sine[i] @ sine[j], sine[i + s] @ sine[j + s], tolerance=1e-5,
-             note="only the cross terms with the content break it"),
-    ]  # fmt: skip
+        differ(
+            "sine: a shift moves the score",
+            added(sine, i, j),
+            added(sine, i + s, j + s),
+            least=0.01,
+            notes="holds",
+        ),
+        differ(
+            "learned: a shift moves the score",
+            added(learned, i, j),
+            added(learned, i + s, j + s),
+            least=0.01,
+            notes="holds",
+        ),
+        same(
+            "sine alone: PE(i) . PE(j) depends on i - j",
+            sine[i] @ sine[j],
+            sine[i + s] @ sine[j + s],
+            tolerance=1e-5,
+            note="only the cross terms with the content break it",
+        ),
+    ]
 
 
 @torch.no_grad()
@@ -104,17 +141,32 @@ def sine_definition() -> list[Check]:
     by_index = torch.where(torch.arange(d) % 2 == 0, angle.sin(), angle.cos())
     wavelengths = 2 * torch.pi / torch.atan2(table[1, 0::2], table[1, 1::2])
     turn = shift * BASE ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
-    blocks = torch.block_diag(*(
-        torch.tensor([[t.cos(), t.sin()], [-t.sin(), t.cos()]], dtype=torch.float64) for t in turn
-    ))  # fmt: skip
+    blocks = torch.block_diag(
+        *(torch.tensor([[t.cos(), t.sin()], [-t.sin(), t.cos()]], dtype=torch.float64) for t in turn)
+    )
     ratios = wavelengths[1:] / wavelengths[:-1]
     return [
-        same("channels 2i and 2i + 1 hold sin and cos of one angle, index 0, 0, 1, 1, ...", table, by_index,
-             tolerance=NEAR, notes="holds"),
-        same("PE(p + k) = R_k PE(p) with one block rotation for all p", by_index[shift:], by_index[:-shift] @ blocks.T),
-        same("wavelengths grow by one factor from pair to pair", ratios, ratios[0].expand_as(ratios), tolerance=NEAR, notes="fails",
-             note="One of the notes makes the wavelength proportional to the token's position; it is geometric in the channel and the same at every position."),
-    ]  # fmt: skip
+        same(
+            "channels 2i and 2i + 1 hold sin and cos of one angle, index 0, 0, 1, 1, ...",
+            table,
+            by_index,
+            tolerance=NEAR,
+            notes="holds",
+        ),
+        same(
+            "PE(p + k) = R_k PE(p) with one block rotation for all p",
+            by_index[shift:],
+            by_index[:-shift] @ blocks.T,
+        ),
+        same(
+            "wavelengths grow by one factor from pair to pair",
+            ratios,
+            ratios[0].expand_as(ratios),
+            tolerance=NEAR,
+            notes="fails",
+            note="One of the notes makes the wavelength proportional to the token's position; it is geometric in the channel and the same at every position.",
+        ),
+    ]
 
 
 @torch.no_grad()
@@ -127,21 +179,36 @@ def rope_relative() -> list[Check]:
 
     start = score(0, torch.float64)
     checks = [
-        same(f"float64: the score of a pair {shift:,} positions on", score(shift, torch.float64), start, notes="holds")
+        same(
+            f"float64: the score of a pair {shift:,} positions on",
+            score(shift, torch.float64),
+            start,
+            notes="holds",
+        )
         for shift in (1, 100, 10_000, FAR)
-    ]  # fmt: skip
+    ]
     scale = float(q.norm() * k.norm())
     narrow = score(10_000, torch.float32)
     angle = angles(near.double() + 1000)
     coarse = (angle.cos().bfloat16().double() - angle.cos()).abs().max()
     return [
         *checks,
-        same("float32 angles, 10,000 positions on, over |q||k|", narrow.double() / scale, start / scale, tolerance=1e-5),
-        at_least("error of a cosine stored in bfloat16", 1e-4, float(coarse),
-                 note="so tables are kept in float32"),
-        same("a rotation keeps the length", rotate(q, near.double()).norm(), q.norm(),
-             note="It acts on queries and keys. Word vectors, and cosines between them, never meet it."),
-    ]  # fmt: skip
+        same(
+            "float32 angles, 10,000 positions on, over |q||k|",
+            narrow.double() / scale,
+            start / scale,
+            tolerance=1e-5,
+        ),
+        at_least(
+            "error of a cosine stored in bfloat16", 1e-4, float(coarse), note="so tables are kept in float32"
+        ),
+        same(
+            "a rotation keeps the length",
+            rotate(q, near.double()).norm(),
+            q.norm(),
+            note="It acts on queries and keys. Word vectors, and cosines between them, never meet it.",
+        ),
+    ]
 
 
 @torch.no_grad()
@@ -152,12 +219,15 @@ def rope_layout() -> list[Check]:
     ours, _ = Rotary(shape, theta=BASE).double().rotate(x[None, None], x[None, None])
     angle = angles(position)
     pairs = torch.arange(HEAD).view(2, -1).T.flatten()  # half-split channels in the interleaved order
-    dense = torch.stack([
-        torch.block_diag(*(
-            torch.tensor([[a.cos(), -a.sin()], [a.sin(), a.cos()]], dtype=torch.float64) for a in row
-        )) @ x[at, pairs]
-        for at, row in enumerate(angle)
-    ])  # fmt: skip
+    dense = torch.stack(
+        [
+            torch.block_diag(
+                *(torch.tensor([[a.cos(), -a.sin()], [a.sin(), a.cos()]], dtype=torch.float64) for a in row)
+            )
+            @ x[at, pairs]
+            for at, row in enumerate(angle)
+        ]
+    )
     even, odd = x[:, pairs][:, ::2], x[:, pairs][:, 1::2]
     elementwise = torch.stack(
         [even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos()], -1
@@ -172,11 +242,20 @@ def rope_layout() -> list[Check]:
         same("complex numbers = the same", turned, dense),
         same("half-split channels = the same after a permutation", split, dense),
         same("the project's rotation = the same", ours[0, 0][:, pairs], dense, tolerance=NEAR),
-        equal("FLOPs a vector by the matrix, counted, size 32", 2 * HEAD**2,
-              flops(lambda: x[:1] @ torch.eye(HEAD, dtype=x.dtype)), note="element by element 3 a channel: 96"),
-        differ("interleaved rotation of half-split channels is something else", wrong[..., 0], dense[:, ::2], least=0.1,
-               note="the two layouts must not be mixed"),
-    ]  # fmt: skip
+        equal(
+            "FLOPs a vector by the matrix, counted, size 32",
+            2 * HEAD**2,
+            flops(lambda: x[:1] @ torch.eye(HEAD, dtype=x.dtype)),
+            note="element by element 3 a channel: 96",
+        ),
+        differ(
+            "interleaved rotation of half-split channels is something else",
+            wrong[..., 0],
+            dense[:, ::2],
+            least=0.1,
+            note="the two layouts must not be mixed",
+        ),
+    ]
 
 
 @torch.no_grad()

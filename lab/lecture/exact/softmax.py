@@ -38,13 +38,26 @@ def safe() -> list[Check]:
     large = torch.tensor([1000.0, 999.0, 0.0], dtype=torch.float64)
     drifted = safe_softmax(u + 500.0)
     return [
-        same("where exp does not overflow, both give the same", naive_softmax(u), safe_softmax(u), notes="holds"),
+        same(
+            "where exp does not overflow, both give the same",
+            naive_softmax(u),
+            safe_softmax(u),
+            notes="holds",
+        ),
         same("and the same gradient", *gradients),  # type: ignore[arg-type]
-        equal("logits of 1,000: finite without and with the shift", [False, True],
-              [bool(naive_softmax(large).isfinite().all()), bool(safe_softmax(large).isfinite().all())], notes="holds"),
-        same("logits that drifted by 500 give the same output, so nothing pulls them back", drifted, safe_softmax(u),
-             notes="holds"),
-    ]  # fmt: skip
+        equal(
+            "logits of 1,000: finite without and with the shift",
+            [False, True],
+            [bool(naive_softmax(large).isfinite().all()), bool(safe_softmax(large).isfinite().all())],
+            notes="holds",
+        ),
+        same(
+            "logits that drifted by 500 give the same output, so nothing pulls them back",
+            drifted,
+            safe_softmax(u),
+            notes="holds",
+        ),
+    ]
 
 
 def z_loss() -> list[Check]:
@@ -80,9 +93,14 @@ def z_loss() -> list[Check]:
     change = float(F.log_softmax(u[0] - 0.1 * slope, -1)[3] - F.log_softmax(u[0], -1)[3])
     return [
         *checks,
-        at_most("a step down the printed log P - a log^2 Z changes log P of the right token by", 0.0, change,
-                notes="fails", note="The notes call it a loss, but it is what to maximise. A loss is -log P + a log^2 Z."),
-    ]  # fmt: skip
+        at_most(
+            "a step down the printed log P - a log^2 Z changes log P of the right token by",
+            0.0,
+            change,
+            notes="fails",
+            note="The notes call it a loss, but it is what to maximise. A loss is -log P + a log^2 Z.",
+        ),
+    ]
 
 
 def _optimum(target: Tensor, *, alpha: float) -> Tensor:
@@ -111,9 +129,13 @@ def qk_norm() -> list[Check]:
         q, k = attention.q_norm(q).transpose(1, 2), attention.k_norm(k).transpose(1, 2)
         bound = math.sqrt(size)
         checks.append(
-            at_most(f"largest |logit| at head size {size}, gains 1, inputs of size 1,000", bound, float(logit_max(q, k, None)),
-                    notes="holds")
-        )  # fmt: skip
+            at_most(
+                f"largest |logit| at head size {size}, gains 1, inputs of size 1,000",
+                bound,
+                float(logit_max(q, k, None)),
+                notes="holds",
+            )
+        )
         reached = float((aligned[0] * aligned[1]).sum(-1).max()) / math.sqrt(size)
         checks.append(
             close(
@@ -126,9 +148,14 @@ def qk_norm() -> list[Check]:
         128
     )
     checks.append(
-        close("with gains 3 and 2: 6 sqrt(128)", 6 * math.sqrt(128), grown, within=1e-5,
-              note="The gains are learned, so training moves the bound. Gemma 2, which the notes name, caps instead; Gemma 3 normalises.")
-    )  # fmt: skip
+        close(
+            "with gains 3 and 2: 6 sqrt(128)",
+            6 * math.sqrt(128),
+            grown,
+            within=1e-5,
+            note="The gains are learned, so training moves the bound. Gemma 2, which the notes name, caps instead; Gemma 3 normalises.",
+        )
+    )
     return checks
 
 

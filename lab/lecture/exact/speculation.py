@@ -48,16 +48,26 @@ def greedy() -> list[Check]:
             texts.add(tuple(written))
             calls.append(count)
         checks.append(
-            equal(f"drafts of 1 to 8 tokens by {name}: texts unlike the target's own", 0, len(texts - {tuple(plain)}),
-                  notes="holds", note=f"{calls[4]} calls of the target with 5 drafted, {length - 4} without")
-        )  # fmt: skip
+            equal(
+                f"drafts of 1 to 8 tokens by {name}: texts unlike the target's own",
+                0,
+                len(texts - {tuple(plain)}),
+                notes="holds",
+                note=f"{calls[4]} calls of the target with 5 drafted, {length - 4} without",
+            )
+        )
     careless, _ = _speculate(target, lambda text: 7, prompt, ahead=5, length=length, last_only=True)
     wrong = sum(a != b for a, b in zip(careless, plain, strict=True))
     return [
         *checks,
-        at_least("tokens that go wrong if only the last drafted token is compared", 1, wrong, notes="fails",
-                 note="The notes compare the sixth token of six. Every place is compared, and the first mismatch ends the draft."),
-    ]  # fmt: skip
+        at_least(
+            "tokens that go wrong if only the last drafted token is compared",
+            1,
+            wrong,
+            notes="fails",
+            note="The notes compare the sixth token of six. Every place is compared, and the first mismatch ends the draft.",
+        ),
+    ]
 
 
 def _argmax(model: torch.nn.Module) -> Callable[[Sequence[int]], int]:
@@ -69,9 +79,14 @@ def _argmax(model: torch.nn.Module) -> Callable[[Sequence[int]], int]:
 
 
 def _speculate(
-    target: torch.nn.Module, draft: Callable[[Sequence[int]], int], prompt: Sequence[int], *,
-    ahead: int, length: int, last_only: bool = False,
-) -> tuple[list[int], int]:  # fmt: skip
+    target: torch.nn.Module,
+    draft: Callable[[Sequence[int]], int],
+    prompt: Sequence[int],
+    *,
+    ahead: int,
+    length: int,
+    last_only: bool = False,
+) -> tuple[list[int], int]:
     """The text, cut to `length`, and the number of calls of the target."""
     text, calls = list(prompt), 0
     while len(text) < length:
@@ -95,8 +110,16 @@ def _kept(drafted: list[int], wanted: list[int], *, first: int) -> list[int]:
 
 def _tables(seed: int) -> Distribution:
     """Random probabilities that depend on the last two tokens."""
-    table = (2 * torch.randn(VOCABULARY + 1, VOCABULARY + 1, VOCABULARY, dtype=torch.float64,
-                             generator=torch.Generator().manual_seed(seed))).softmax(-1)  # fmt: skip
+    table = (
+        2
+        * torch.randn(
+            VOCABULARY + 1,
+            VOCABULARY + 1,
+            VOCABULARY,
+            dtype=torch.float64,
+            generator=torch.Generator().manual_seed(seed),
+        )
+    ).softmax(-1)
 
     def distribution(text: Text) -> Tensor:
         before, last = (*(VOCABULARY,) * 2, *text)[-2:]
@@ -143,9 +166,10 @@ def _texts(p: Distribution, q: Distribution, *, ahead: int, length: int) -> dict
 def sampling() -> list[Check]:
     p, q, length = _tables(1), _tables(2), 3
     texts = list(itertools.product(range(VOCABULARY), repeat=length))
-    wanted = torch.tensor([
-        float(torch.stack([p(text[:at])[text[at]] for at in range(length)]).prod()) for text in texts
-    ], dtype=torch.float64)  # fmt: skip
+    wanted = torch.tensor(
+        [float(torch.stack([p(text[:at])[text[at]] for at in range(length)]).prod()) for text in texts],
+        dtype=torch.float64,
+    )
     checks = []
     for ahead in (1, 2, 3):
         got = _texts(p, q, ahead=ahead, length=length)
@@ -164,8 +188,12 @@ def sampling() -> list[Check]:
     return [
         *checks,
         close("chance that a drafted token is accepted: sum of min(p, q)", overlap, accepted),
-        at_least("chi-square p value of 100,000 sampled texts against the target", 0.01, _chi_square(p, q, texts, wanted)),
-    ]  # fmt: skip
+        at_least(
+            "chi-square p value of 100,000 sampled texts against the target",
+            0.01,
+            _chi_square(p, q, texts, wanted),
+        ),
+    ]
 
 
 def _chi_square(p: Distribution, q: Distribution, texts: list[Text], wanted: Tensor) -> float:
@@ -206,13 +234,31 @@ def expected_tokens() -> list[Check]:
         for a, c in itertools.product(rates, rates)
     )
     return [
-        close("tokens a call of the target = (1 - a^(g+1)) / (1 - a), all lengths summed: largest gap + 1", 1.0, 1 + max(gaps)),
+        close(
+            "tokens a call of the target = (1 - a^(g+1)) / (1 - a), all lengths summed: largest gap + 1",
+            1.0,
+            1 + max(gaps),
+        ),
         close("the probabilities of those lengths sum to 1: largest gap + 1", 1.0, 1 + max(sums)),
-        at_most("a simulation of 200,000 calls, a = 0.6, g = 5: standard errors off the formula", 4.0, abs(z), notes="holds"),
-        equal("pairs of a and cost c, of 361, where the best draft gains although a <= c, or fails to although a > c", 0, unlike),
-        at_most("speed-up with a drafter that is right one time in five, g = 5, c = 0.3", 1.0, _speed_up(0.2, 5, 0.3),
-                notes="holds", note="a poor drafter costs more than it saves"),
-    ]  # fmt: skip
+        at_most(
+            "a simulation of 200,000 calls, a = 0.6, g = 5: standard errors off the formula",
+            4.0,
+            abs(z),
+            notes="holds",
+        ),
+        equal(
+            "pairs of a and cost c, of 361, where the best draft gains although a <= c, or fails to although a > c",
+            0,
+            unlike,
+        ),
+        at_most(
+            "speed-up with a drafter that is right one time in five, g = 5, c = 0.3",
+            1.0,
+            _speed_up(0.2, 5, 0.3),
+            notes="holds",
+            note="a poor drafter costs more than it saves",
+        ),
+    ]
 
 
 def _speed_up(a: float, ahead: int, cost: float) -> float:

@@ -36,9 +36,16 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
 
 
 def share(
-    check: str, column: str, matches: Callable[[Any], bool], *, threshold: float, since: int = 0, until: int = 9999,
-    note: str = "", notes: str | None = "holds",
-) -> Check:  # fmt: skip
+    check: str,
+    column: str,
+    matches: Callable[[Any], bool],
+    *,
+    threshold: float,
+    since: int = 0,
+    until: int = 9999,
+    note: str = "",
+    notes: str | None = "holds",
+) -> Check:
     """A share of the models of some years, against a threshold that it should reach."""
     rows = [row for row in table() if since <= row["year"] <= until]
     known = [row for row in rows if row[column] is not None]
@@ -67,37 +74,102 @@ def consensus() -> list[Check]:
     plain = [ratio[row["model"]] for row in rows if row["activation"] in ("relu", "gelu", "relu2")]
     exotic = ("GLM-130B",)
     return [
-        equal("models in the table, each once", len(rows), len({row["model"] for row in rows}),
-              note=f"{compared} compared with a public configuration, the others as their report is known"),
-        share("no norm on the residual stream, 2019 and later", "placement", lambda p: p != "post", threshold=0.95,
-              since=2019, note=f"Exception: {', '.join(exotic)} (DeepNorm)."),
-        share("norm on both sides or on the output, 2024 and later", "placement", lambda p: p in ("double", "output"),
-              threshold=0.1, since=2024),
+        equal(
+            "models in the table, each once",
+            len(rows),
+            len({row["model"] for row in rows}),
+            note=f"{compared} compared with a public configuration, the others as their report is known",
+        ),
+        share(
+            "no norm on the residual stream, 2019 and later",
+            "placement",
+            lambda p: p != "post",
+            threshold=0.95,
+            since=2019,
+            note=f"Exception: {', '.join(exotic)} (DeepNorm).",
+        ),
+        share(
+            "norm on both sides or on the output, 2024 and later",
+            "placement",
+            lambda p: p in ("double", "output"),
+            threshold=0.1,
+            since=2024,
+        ),
         share("RMSNorm, 2023 and later", "norm", lambda n: n == "rmsnorm", threshold=0.6, since=2023),
         share("serial blocks, 2023 and later", "block", lambda b: b == "serial", threshold=0.75, since=2023),
-        share("rotary positions, at least in part, 2024 and later", "position", lambda p: p in ("rope", "hybrid"),
-              threshold=0.9, since=2024),
-        share("no rotary positions before 2023", "position", lambda p: p != "rope", threshold=0.5, until=2022),
-        share("gated feed-forward layers, 2023 and later", "activation", lambda a: a in GATED, threshold=0.75, since=2023),
-        at_least("models of 2023 and later that are not gated", 1,
-                 sum(r["year"] >= 2023 and r["activation"] in ("gelu", "relu2") for r in rows), notes="holds",
-                 note="so a gate is not required"),
+        share(
+            "rotary positions, at least in part, 2024 and later",
+            "position",
+            lambda p: p in ("rope", "hybrid"),
+            threshold=0.9,
+            since=2024,
+        ),
+        share(
+            "no rotary positions before 2023", "position", lambda p: p != "rope", threshold=0.5, until=2022
+        ),
+        share(
+            "gated feed-forward layers, 2023 and later",
+            "activation",
+            lambda a: a in GATED,
+            threshold=0.75,
+            since=2023,
+        ),
+        at_least(
+            "models of 2023 and later that are not gated",
+            1,
+            sum(r["year"] >= 2023 and r["activation"] in ("gelu", "relu2") for r in rows),
+            notes="holds",
+            note="so a gate is not required",
+        ),
         close("median d_ff / d_model of plain layers", 4.0, median(plain), within=0.01, notes="holds"),
-        at_most("distance of the gated median from 8 / 3, relative", 0.4, abs(median(gated) / (8 / 3) - 1),
-                note=f"median {median(gated):.2f}; Gemma 7B and Gemma 2 use 8, T5 v1.1 2.5"),
-        at_least("share of models with heads x head size = d_model", 0.75,
-                 sum(abs(v - 1) < 1e-9 for v in heads.values()) / len(heads), notes="holds", note="T5 11B 16, LaMDA 2, Gemma 7B 1.33; PaLM 0.67, see below"),
-        close("PaLM's heads x head size / d_model", 48 * 256 / 18432, heads["PaLM 540B"],
-              note="the course's table prints 1.48"),
-        at_least("share of models with d_model / layers from 100 to 200, most of them", 0.5,
-                 rounded(sum(100 <= v <= 200 for v in aspect.values()) / len(aspect), 3), notes="holds",
-                 note=f"median {median(list(aspect.values())):.0f}; T5 11B {aspect['T5 11B']:.0f} is the deep outlier"),
-        equal("T5 11B and T5 v1.1: d_ff / d_model", [64.0, 2.5], [ratio["T5 11B"], ratio["T5 v1.1 XXL"]], notes="holds"),
-        share("weight decay of 0.1 where it is published, 2022 and later", "weight_decay", lambda w: w == 0.1,
-              threshold=0.75, since=2022),
-        share("dropout 0 where it is published, 2022 and later", "dropout", lambda d: d == 0, threshold=0.75, since=2022,
-              note="most reports of later years don't mention it"),
-    ]  # fmt: skip
+        at_most(
+            "distance of the gated median from 8 / 3, relative",
+            0.4,
+            abs(median(gated) / (8 / 3) - 1),
+            note=f"median {median(gated):.2f}; Gemma 7B and Gemma 2 use 8, T5 v1.1 2.5",
+        ),
+        at_least(
+            "share of models with heads x head size = d_model",
+            0.75,
+            sum(abs(v - 1) < 1e-9 for v in heads.values()) / len(heads),
+            notes="holds",
+            note="T5 11B 16, LaMDA 2, Gemma 7B 1.33; PaLM 0.67, see below",
+        ),
+        close(
+            "PaLM's heads x head size / d_model",
+            48 * 256 / 18432,
+            heads["PaLM 540B"],
+            note="the course's table prints 1.48",
+        ),
+        at_least(
+            "share of models with d_model / layers from 100 to 200, most of them",
+            0.5,
+            rounded(sum(100 <= v <= 200 for v in aspect.values()) / len(aspect), 3),
+            notes="holds",
+            note=f"median {median(list(aspect.values())):.0f}; T5 11B {aspect['T5 11B']:.0f} is the deep outlier",
+        ),
+        equal(
+            "T5 11B and T5 v1.1: d_ff / d_model",
+            [64.0, 2.5],
+            [ratio["T5 11B"], ratio["T5 v1.1 XXL"]],
+            notes="holds",
+        ),
+        share(
+            "weight decay of 0.1 where it is published, 2022 and later",
+            "weight_decay",
+            lambda w: w == 0.1,
+            threshold=0.75,
+            since=2022,
+        ),
+        share(
+            "dropout 0 where it is published, 2022 and later",
+            "dropout",
+            lambda d: d == 0,
+            threshold=0.75,
+            since=2022,
+            note="most reports of later years don't mention it",
+        ),
+    ]
 
 
 CLAIMS: dict[str, Checks] = {"survey-consensus": consensus}

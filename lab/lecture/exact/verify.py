@@ -16,9 +16,18 @@ from lab.config.strict import ConfigError, closest
 from lab.store.files import dumps, write_atomic
 
 SECTIONS = (
-    "norms", "feed_forward", "blocks", "positions", "attention", "stability", "inference", "experts", "speculation",
-    "parallelism", "survey",
-)  # fmt: skip
+    "norms",
+    "feed_forward",
+    "blocks",
+    "positions",
+    "heads_and_patterns",
+    "softmax",
+    "inference",
+    "experts",
+    "speculation",
+    "parallelism",
+    "survey",
+)
 
 
 def claims() -> dict[str, Any]:
