@@ -1,6 +1,7 @@
 """Fair, cheap and never-lost ablations of small language models.
 
-Data flows one way; each stage hands files to the next, so each can be rerun alone. Every module and room, and what it is about:
+Data flows one way; each stage hands files to the next, so each can be rerun alone. Every module and room,
+and what it is about:
 
 What is asked, as YAML in conf/ and ablations/
     config         the typed, closed schema        compose        conf/ and overrides to one configuration

@@ -1,6 +1,7 @@
 """The command `lab`: its parser, its commands by name (lab/commands) and its exit codes.
 
-Bad input exits 2 with every problem named and nothing started; a stopped sweep exits 130 and goes on with the same command.
+Bad input exits 2 with every problem named and nothing started; a stopped sweep exits 130 and goes on with
+the same command.
 """
 
 import argparse

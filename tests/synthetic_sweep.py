@@ -24,7 +24,8 @@ def sweep(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """(plan, records) of arms named `<family>_x<ratio>`, the first one the baseline.
 
-    `values` holds bits per byte per seed; a word is the state of a run that did not finish, None a run not started.
+    `values` holds bits per byte per seed; a word is the state of a run that did not finish, None a run not
+    started.
     """
     seeds = list(range(len(next(iter(values.values())))))
     arms, records = [], []

@@ -1,4 +1,6 @@
-"""A whole run small enough to train in a second: tokens drawn from a fixed rule, written as shards without a tokenizer."""
+"""A whole run small enough to train in a second: tokens drawn from a fixed rule, written as shards without
+a tokenizer.
+"""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""A W&B server on this machine, for the real client: it keeps each run's history, or is broken in a given way.
+"""A W&B server on this machine, for the real client: it keeps each run's history, or is broken in a given
+way.
 
     good            answers as W&B does
     wrong key       401 to everything
@@ -6,8 +7,8 @@
     slow            answers after `delay` seconds
     errors from 50  500 to every part of a history that starts after the first 50 steps
 
-What the protocol is, the client's own requests show: GraphQL to open a run and to ask for its last row, a stream of
-history lines with their offsets, and an upload address for each file.
+What the protocol is, the client's own requests show: GraphQL to open a run and to ask for its last row, a
+stream of history lines with their offsets, and an upload address for each file.
 """
 
 import contextlib

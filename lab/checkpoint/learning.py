@@ -1,6 +1,7 @@
 """What has a run learnt, skill by skill, next to counting and to what is possible?
 
-Only finished runs on generated stories know it: every word has an exact surprisal there, and a skill that it tests.
+Only finished runs on generated stories know it: every word has an exact surprisal there, and a skill that
+it tests.
 """
 
 from collections.abc import Sequence
@@ -20,10 +21,11 @@ TOTAL = "total"
 def compare(
     wanted: Sequence[str], store: RunStore, *, cache: Path, figure: Path | None
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """Columns and rows: words and floor of each skill, and in bits a word the excess of the best n-gram table and of each run.
+    """Columns and rows: words and floor of each skill, and in bits a word the excess of the best n-gram
+    table and of each run.
 
-    `wanted`: RUN or LABEL=RUN. The floor and the n-gram are those of the first run's corpus. Writes the learning curves as
-    a PNG to `figure`. Raises ConfigError.
+    `wanted`: RUN or LABEL=RUN. The floor and the n-gram are those of the first run's corpus. Writes the
+    learning curves as a PNG to `figure`. Raises ConfigError.
     """
     runs = _records(wanted, store)
     first = next(iter(runs.values()))

@@ -1,4 +1,5 @@
-"""The commands of `lab`, by what they are about. A command takes the parsed options and the overrides and returns its exit code.
+"""The commands of `lab`, by what they are about. A command takes the parsed options and the overrides and
+returns its exit code.
 
 training      train
 sweeps        sweep, plan, collect

@@ -13,7 +13,9 @@ SCRIPTS = {"bash": SCRIPT, "zsh": "autoload -U +X bashcompinit && bashcompinit\n
 
 
 def candidates(command: str, word: str, *, commands: list[str], ablations: list[str]) -> list[str]:
-    """What `word` may become after `lab command`: whole words, `group=` and `group.` to go on from, or `key=value`."""
+    """What `word` may become after `lab command`: whole words, `group=` and `group.` to go on from, or
+    `key=value`.
+    """
     if command == word or command not in commands:
         return [name for name in commands if name.startswith(word)]
     if command in ("report", "publish"):

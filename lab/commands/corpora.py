@@ -1,4 +1,6 @@
-"""What can be varied, and how well text is predicted without a model and by skill: `lab axes`, `baselines`, `skills`."""
+"""What can be varied, and how well text is predicted without a model and by skill: `lab axes`,
+`baselines`, `skills`.
+"""
 
 import argparse
 

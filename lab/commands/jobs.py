@@ -1,4 +1,6 @@
-"""How the jobs of any plan are carried out and told of: trained, taken from published lines, opened again, listed, reported."""
+"""How the jobs of any plan are carried out and told of: trained, taken from published lines, opened again,
+listed, reported.
+"""
 
 import argparse
 import sys
@@ -101,7 +103,9 @@ def reopen(plan: Any) -> None:
 
 
 def adopt(plan: Any) -> int:
-    """Enter published results of runs that have not started here, of the torch and kind of device of here; how many."""
+    """Enter published results of runs that have not started here, of the torch and kind of device of here;
+    how many.
+    """
     from lab.config.schema import run_config
     from lab.report.publication import published_runs
     from lab.store.provenance import provenance

@@ -1,4 +1,6 @@
-"""What commands print: tables for people, JSON records for machines. Every record of a run carries `id` and `state`."""
+"""What commands print: tables for people, JSON records for machines. Every record of a run carries `id`
+and `state`.
+"""
 
 import json
 import statistics

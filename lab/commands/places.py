@@ -1,6 +1,7 @@
 """Where do results and caches lie? In this repository, or where LAB_RESULTS and LAB_CACHE say.
 
-Read as `places.RESULTS` when it is needed, never imported by name: a test then moves the folders in one place.
+Read as `places.RESULTS` when it is needed, never imported by name: a test then moves the folders in one
+place.
 """
 
 import os

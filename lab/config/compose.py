@@ -1,8 +1,9 @@
-"""From `conf/` and overrides to a `Config`: Hydra composes, and everything a user typed is checked here first.
+"""From `conf/` and overrides to a `Config`: Hydra composes, and everything a user typed is checked here
+first.
 
-Overrides are `key=value` with a source ("command line", "ablations/norm.yaml, arm post"). All problems are reported at
-once as ConfigError, each with key, value, source and fix. Nothing a user writes can call code: `_target_` and the
-`hydra` node are refused, keys can't be added, and no `instantiate` is used anywhere.
+Overrides are `key=value` with a source ("command line", "ablations/norm.yaml, arm post"). All problems are
+reported at once as ConfigError, each with key, value, source and fix. Nothing a user writes can call code:
+`_target_` and the `hydra` node are refused, keys can't be added, and no `instantiate` is used anywhere.
 """
 
 import ctypes
@@ -121,7 +122,9 @@ def compose(overrides: Sequence[Override], *, elsewhere: bool = False) -> Config
 
 
 def machine_defaults(overrides: Sequence[Override]) -> list[Override]:
-    """The size and precision this machine gets where none is chosen: nano in fp32 on CPUs, small in bf16 on a GPU."""
+    """The size and precision this machine gets where none is chosen: nano in fp32 on CPUs, small in bf16
+    on a GPU.
+    """
     device = next(
         (o.text.partition("=")[2] for o in overrides if o.text.startswith("engine.device=")), "auto"
     )
@@ -139,10 +142,11 @@ def lookup(config: Any, key: str) -> Any:
 
 
 def with_arch(overrides: Sequence[Override]) -> list[Override]:
-    """`arch=NAME` as the overrides that conf/arch/NAME.yaml lists; explicit ones outdo them, wherever they stand.
+    """`arch=NAME` as the overrides that conf/arch/NAME.yaml lists; explicit ones outdo them, wherever they
+    stand.
 
-    An explicit option of a group (norm=layernorm) takes the place of the preset's option and of its parameters. A name that
-    does not exist stays, to be refused.
+    An explicit option of a group (norm=layernorm) takes the place of the preset's option and of its
+    parameters. A name that does not exist stays, to be refused.
     """
     known = {f"arch={name}" for name in groups()["arch"]}
     presets = [o for o in overrides if o.text in known]
@@ -289,7 +293,9 @@ def _file_of(key: str) -> str:
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
-    """The product of all sweeps (`a=1,2`, `range(...)`, `choice(...)`, `glob(...)`) in Hydra's override grammar."""
+    """The product of all sweeps (`a=1,2`, `range(...)`, `choice(...)`, `glob(...)`) in Hydra's override
+    grammar.
+    """
     from hydra.core.override_parser.types import Glob
 
     problems: list[str] = []

@@ -1,6 +1,7 @@
 """What values a configuration may hold, each alone and all together, in the user's terms.
 
-`RULES` judges single keys; `_between` what only fits or clashes together. No rule knows a variant of any axis by name.
+`RULES` judges single keys; `_between` what only fits or clashes together. No rule knows a variant of any
+axis by name.
 """
 
 import math

@@ -1,8 +1,9 @@
 """The typed, closed schema: what a user may set, and what one run is.
 
-`Config` is what Hydra composes from `conf/`: sizes and rules. `RunConfig` is what those rules resolve to, the only
-thing that data, model and training read and that a run's identity hashes. Standard library only, so a training
-worker can read a `RunConfig` from JSON without Hydra. No variant of any axis is known here by name.
+`Config` is what Hydra composes from `conf/`: sizes and rules. `RunConfig` is what those rules resolve to,
+the only thing that data, model and training read and that a run's identity hashes. Standard library only,
+so a training worker can read a `RunConfig` from JSON without Hydra. No variant of any axis is known here
+by name.
 """
 
 import dataclasses
@@ -15,7 +16,9 @@ from lab.config.strict import ConfigError, build, neutral
 
 @dataclass(frozen=True)
 class Shape:
-    """The explicit shape that size, aspect, heads, ratio and vocabulary resolve to. num_kv_heads: null for num_heads."""
+    """The explicit shape that size, aspect, heads, ratio and vocabulary resolve to. num_kv_heads: null for
+    num_heads.
+    """
 
     d_model: int
     num_layers: int
@@ -34,10 +37,12 @@ class Shape:
 
 @dataclass(frozen=True)
 class Embedding:
-    """tied: the head is the table, and its logits are divided by sqrt(d_model) if head_scaled (PaLM, 2204.02311, section 5.1).
+    """tied: the head is the table, and its logits are divided by sqrt(d_model) if head_scaled (PaLM,
+    2204.02311, section 5.1).
 
-    scaled: vectors times sqrt(d_model) at the input (Vaswani et al. 2017, section 3.4), the table starting as much smaller;
-    normed: a norm of the embeddings, before positions are added (BLOOM, 2211.05100, section 3.2.2).
+    scaled: vectors times sqrt(d_model) at the input (Vaswani et al. 2017, section 3.4), the table starting
+    as much smaller; normed: a norm of the embeddings, before positions are added (BLOOM, 2211.05100,
+    section 3.2.2).
     """
 
     tied: bool
@@ -48,10 +53,11 @@ class Embedding:
 
 @dataclass(frozen=True)
 class Init:
-    """Matrices: variance std^2, null for 2 / (d_in + d_out), normal or uniform; embeddings: N(0, embedding_std^2).
+    """Matrices: variance std^2, null for 2 / (d_in + d_out), normal or uniform; embeddings: N(0,
+    embedding_std^2).
 
-    Normals are cut at `cutoff` standard deviations, null for nowhere. depth_scaled: what adds to the residual stream starts
-    sqrt(2 num_layers) times smaller (GPT-2).
+    Normals are cut at `cutoff` standard deviations, null for nowhere. depth_scaled: what adds to the
+    residual stream starts sqrt(2 num_layers) times smaller (GPT-2).
     """
 
     embedding_std: float
@@ -74,7 +80,8 @@ class Regularization:
 class Stability:
     """z_loss: weight of log Z squared (PaLM); caps: c in c * tanh(x / c), null for none (Gemma 2).
 
-    qk_norm: a norm of each head's queries and keys; with qk_norm_joint one norm over all heads together (OLMo 2).
+    qk_norm: a norm of each head's queries and keys; with qk_norm_joint one norm over all heads together
+    (OLMo 2).
     """
 
     z_loss: float = neutral(0.0)
@@ -96,7 +103,9 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Fractions of all steps: linear warm-up; final learning rate as a fraction of the peak; length of WSD's decay."""
+    """Fractions of all steps: linear warm-up; final learning rate as a fraction of the peak; length of
+    WSD's decay.
+    """
 
     name: str
     warmup_fraction: float
@@ -108,10 +117,11 @@ class Schedule:
 class Grammar:
     """The knobs of the story generator (lab/data/stories/generator.py).
 
-    words: share of each word list in use, the frequent end of it; zipf_exponent: of words, names and so of facts;
-    facts: size of the fact table; objects, friends: the most of each in one story; events: their mean number; distance:
-    sentences in between before something introduced comes back; noise: chance that a word which the story decides is
-    another; languages: how many lexicons the stories are told in, the first English, the others made up.
+    words: share of each word list in use, the frequent end of it; zipf_exponent: of words, names and so of
+    facts; facts: size of the fact table; objects, friends: the most of each in one story; events: their
+    mean number; distance: sentences in between before something introduced comes back; noise: chance that
+    a word which the story decides is another; languages: how many lexicons the stories are told in, the
+    first English, the others made up.
     """
 
     words: float
@@ -154,10 +164,12 @@ class Precision:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """points: evaluations a run, the last at its end; documents: validation documents scored; rows: batch size.
+    """points: evaluations a run, the last at its end; documents: validation documents scored; rows: batch
+    size.
 
-    choices: forced choices of each skill, samples: texts generated, both once at the end. lengths: multiples of the
-    context length at which the loss on the same tokens is taken, once at the end (lab/train/lengths.py).
+    choices: forced choices of each skill, samples: texts generated, both once at the end. lengths:
+    multiples of the context length at which the loss on the same tokens is taken, once at the end
+    (lab/train/lengths.py).
     """
 
     points: int
@@ -196,7 +208,9 @@ class Size:
 
 @dataclass(frozen=True)
 class Heads:
-    """value: number of heads; head_dim: their size. With one of them null their product is d_model, with both the size's head_dim holds."""
+    """value: number of heads; head_dim: their size. With one of them null their product is d_model, with
+    both the size's head_dim holds.
+    """
 
     value: int | None
     head_dim: int | None
@@ -211,7 +225,9 @@ class Attention:
 
 @dataclass(frozen=True)
 class FFNRatio:
-    """value: width of all networks a token passes / d_model; null is the rule 4 for plain and 8/3 for gated layers, which have equal parameters."""
+    """value: width of all networks a token passes / d_model; null is the rule 4 for plain and 8/3 for
+    gated layers, which have equal parameters.
+    """
 
     value: float | None
 
@@ -246,9 +262,11 @@ class Tracker:
 
 @dataclass(frozen=True)
 class Engine:
-    """workers: runs at a time, null for one a core; device: cpu, cuda or auto; checkpoints every so many seconds.
+    """workers: runs at a time, null for one a core; device: cpu, cuda or auto; checkpoints every so many
+    seconds.
 
-    keep_every: the checkpoints at its multiples, in steps, stay for other runs to start from; null keeps the last alone.
+    keep_every: the checkpoints at its multiples, in steps, stay for other runs to start from; null keeps
+    the last alone.
     """
 
     workers: int | None
@@ -259,7 +277,9 @@ class Engine:
 
 @dataclass(frozen=True)
 class Config:
-    """What is asked: the composed `conf/` tree. init_from: RUN@STEP, the checkpoint to start from (lab/plan/branch.py)."""
+    """What is asked: the composed `conf/` tree. init_from: RUN@STEP, the checkpoint to start from
+    (lab/plan/branch.py).
+    """
 
     seed: int
     init_from: str | None
@@ -295,7 +315,9 @@ class Config:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What one run is: every rule resolved. `data` stands by its fingerprint in the identity, not by its path."""
+    """What one run is: every rule resolved. `data` stands by its fingerprint in the identity, not by its
+    path.
+    """
 
     seed: int
     shape: Shape

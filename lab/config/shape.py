@@ -1,4 +1,6 @@
-"""Width, depth and heads as the rules of `size`, `aspect`, `heads` and `attention` ask for them, known without a model."""
+"""Width, depth and heads as the rules of `size`, `aspect`, `heads` and `attention` ask for them, known
+without a model.
+"""
 
 import math
 from collections.abc import Iterator
@@ -7,8 +9,9 @@ from lab.config.schema import Config
 
 
 def width_and_depth(config: Config) -> tuple[int, int]:
-    """d_model and num_layers: the size's, or those whose quotient is nearest to the asked aspect at the size's body
-    parameters, 12 L d^2 (Kaplan et al. 2020, arXiv:2001.08361)."""
+    """d_model and num_layers: the size's, or those whose quotient is nearest to the asked aspect at the
+    size's body parameters, 12 L d^2 (Kaplan et al. 2020, arXiv:2001.08361).
+    """
     size, asked = config.size, config.aspect.value
     if asked is None:
         return size.d_model, size.num_layers

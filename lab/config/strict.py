@@ -1,6 +1,8 @@
-"""Frozen records from plain values, strictly: unknown, missing and mistyped keys are named, each with what to do.
+"""Frozen records from plain values, strictly: unknown, missing and mistyped keys are named, each with what
+to do.
 
-The one builder of the project: configurations, ablation files and every record that is read from JSON go through it.
+The one builder of the project: configurations, ablation files and every record that is read from JSON go
+through it.
 """
 
 import contextlib
@@ -14,7 +16,9 @@ from typing import Any
 
 
 class ConfigError(ValueError):
-    """What a user asked for can't be done. `problems` has one sentence each: key = value (source): what, and the fix."""
+    """What a user asked for can't be done. `problems` has one sentence each: key = value (source): what,
+    and the fix.
+    """
 
     def __init__(self, problems: str | Iterable[str]):
         self.problems = [problems] if isinstance(problems, str) else list(problems)
@@ -31,7 +35,9 @@ def collected(problems: list[str]) -> Iterator[None]:
 
 
 def neutral(value: Any) -> Any:
-    """A field that changes nothing at `value`, which it has where it is missing: adding it orphans no earlier run."""
+    """A field that changes nothing at `value`, which it has where it is missing: adding it orphans no
+    earlier run.
+    """
     return field(metadata={"neutral": value})
 
 
@@ -42,7 +48,9 @@ def closest(word: str, known: Iterable[str]) -> str:
 
 
 def build(cls: type, values: dict[str, Any], *, where: str = "", problems: list[str]) -> Any:
-    """A frozen `cls` from nested plain values; unknown, missing and mistyped keys are added to `problems` (then None)."""
+    """A frozen `cls` from nested plain values; unknown, missing and mistyped keys are added to `problems`
+    (then None).
+    """
     known = {f.name: f for f in dataclasses.fields(cls)}
     before = len(problems)
     if not isinstance(values, dict):
@@ -69,7 +77,9 @@ def build(cls: type, values: dict[str, Any], *, where: str = "", problems: list[
 
 
 def convert(value: Any, kind: Any) -> Any:
-    """`value` as the annotated type, strictly: no text for numbers, no number for a truth value. Raises TypeError."""
+    """`value` as the annotated type, strictly: no text for numbers, no number for a truth value. Raises
+    TypeError.
+    """
     nullable = isinstance(kind, types.UnionType)
     if nullable:
         if value is None:

@@ -1,7 +1,8 @@
 """Which documents are trained on, and which are held out? Stories, TinyStories, or the user's own text.
 
-A corpus yields the `Document`s of its splits "train" and "validation". Its fingerprint is a hash of content: of the recipe of generated stories, of the bytes of text
-files, of the pinned revision of a download. Whatever is wrong with a file raises ConfigError with its line.
+A corpus yields the `Document`s of its splits "train" and "validation". Its fingerprint is a hash of
+content: of the recipe of generated stories, of the bytes of text files, of the pinned revision of a
+download. Whatever is wrong with a file raises ConfigError with its line.
 """
 
 import hashlib
@@ -36,7 +37,8 @@ BATCH_DOCUMENTS, BATCH_CHARACTERS = 500, 1_000_000
 
 
 class Document(NamedTuple):
-    """place: file and line for messages; lang: of the record, where it says; story: of a generated validation document.
+    """place: file and line for messages; lang: of the record, where it says; story: of a generated
+    validation document.
 
     read: the share of the split that has been read with this document, 0 where that is unknown.
     """
@@ -55,8 +57,9 @@ Documents = Iterator[Document]
 class Corpus:
     """documents(split) yields the documents of "train" or "validation".
 
-    has_floor: the documents are stories of known probability. drops_near_duplicates: training documents that nearly equal a
-    validation document are left out, since the user didn't choose the split; otherwise they are counted.
+    has_floor: the documents are stories of known probability. drops_near_duplicates: training documents
+    that nearly equal a validation document are left out, since the user didn't choose the split; otherwise
+    they are counted.
     """
 
     fingerprint: str

@@ -1,9 +1,10 @@
-"""Which text does an evaluation score, and what could it cost at best? Rows of validation documents and forced choices.
+"""Which text does an evaluation score, and what could it cost at best? Rows of validation documents and
+forced choices.
 
-Whole documents are scored, so under every tokenizer the same UTF-8 bytes. For stories, whose words have an exact surprisal,
-the exact part is the whole words of a story's first row: further rows don't show the model the text before them, which the
-surprisal is conditioned on.
-Needs numpy only: training workers read this.
+Whole documents are scored, so under every tokenizer the same UTF-8 bytes. For stories, whose words have an
+exact surprisal, the exact part is the whole words of a story's first row: further rows don't show the
+model the text before them, which the surprisal is conditioned on. Needs numpy only: training workers read
+this.
 """
 
 import math
@@ -19,11 +20,12 @@ MOST_LANGUAGES = 12
 
 @dataclass(frozen=True)
 class EvaluationBatch:
-    """tokens int64 [rows, T + 1], T <= context_length; scored bool [rows, T]: is the prediction of tokens[:, t + 1] counted?
+    """tokens int64 [rows, T + 1], T <= context_length; scored bool [rows, T]: is the prediction of
+    tokens[:, t + 1] counted?
 
-    bytes, language int64 [rows]: UTF-8 bytes scored, and the index of their language or -1.
-    skill uint8 [rows, T + 1]: of the word that a token of the exact part belongs to, NO_SKILL outside;
-    floor float64 [rows, T + 1]: surprisal in nats of the word that ends at a token of the exact part, NaN elsewhere.
+    bytes, language int64 [rows]: UTF-8 bytes scored, and the index of their language or -1. skill uint8
+    [rows, T + 1]: of the word that a token of the exact part belongs to, NO_SKILL outside; floor float64
+    [rows, T + 1]: surprisal in nats of the word that ends at a token of the exact part, NaN elsewhere.
     exact_bytes: UTF-8 bytes of the exact part.
     """
 
@@ -52,10 +54,12 @@ class ChoiceBatch:
 def evaluation_batches(
     shards: Shards, context_length: int, *, documents: int, rows: int
 ) -> list[EvaluationBatch]:
-    """The first `documents` validation documents, each scored whole, in rows padded with unscored <|endoftext|>.
+    """The first `documents` validation documents, each scored whole, in rows padded with unscored
+    <|endoftext|>.
 
     A row holds one document or part of one: a longer document continues in further rows. Its closing
-    <|endoftext|> is scored too, and stands for 0 bytes. Rows of like length stand together, so that little is padding.
+    <|endoftext|> is scored too, and stands for 0 bytes. Rows of like length stand together, so that little
+    is padding.
     """
     found = sorted(spans(shards, context_length, documents), key=lambda span: span[1] - span[2])
     chunks = [found[i : i + rows] for i in range(0, len(found), rows)]
@@ -63,7 +67,9 @@ def evaluation_batches(
 
 
 def spans(shards: Shards, context_length: int, documents: int) -> list[tuple[int, int, int, int]]:
-    """Per row: its document, and its first, its last scored and its last exact token in the validation stream."""
+    """Per row: its document, and its first, its last scored and its last exact token in the validation
+    stream.
+    """
     starts = shards.validation_documents[:documents].tolist()
     ends = [*shards.validation_documents[1 : documents + 1].tolist(), len(shards.validation_stream) - 1]
     found = []

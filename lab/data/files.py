@@ -1,7 +1,7 @@
 """How does a file become documents? Readers for .txt, .jsonl (either also .gz) and .parquet.
 
-Each yields a `Row` for every document that holds more than white space, one document in memory at a time, and raises
-ConfigError with file and line for whatever it can't read.
+Each yields a `Row` for every document that holds more than white space, one document in memory at a time,
+and raises ConfigError with file and line for whatever it can't read.
 """
 
 import gzip
@@ -32,7 +32,9 @@ SIGNATURES = {
 
 
 class Row(NamedTuple):
-    """place: "file:line"; lang: of the record, None where it says none; position: bytes of the file read so far."""
+    """place: "file:line"; lang: of the record, None where it says none; position: bytes of the file read
+    so far.
+    """
 
     place: str
     text: str
@@ -68,7 +70,9 @@ def _problem(path: Path, what: str, line: int | None = None) -> ConfigError:
 
 
 def _read_lines(path: Path) -> Iterator[tuple[int, str, int]]:
-    """(number from 1, line with its line break, bytes of the file read) in UTF-8; a byte-order mark is dropped."""
+    """(number from 1, line with its line break, bytes of the file read) in UTF-8; a byte-order mark is
+    dropped.
+    """
     number = 0
     try:
         with path.open("rb") as raw:

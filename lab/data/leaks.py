@@ -1,8 +1,10 @@
-"""Which training documents are in the validation set too, word for word or nearly? A score would reward memory there.
+"""Which training documents are in the validation set too, word for word or nearly? A score would reward
+memory there.
 
-Documents on both sides refuse the corpus. Near duplicates leave the training set where the split is ours to choose; in a
-split that the user chose they are counted, and many of them refuse it. Generated stories are exempt from that second part:
-both splits are draws from one distribution, and likeness is what that distribution gives.
+Documents on both sides refuse the corpus. Near duplicates leave the training set where the split is ours
+to choose; in a split that the user chose they are counted, and many of them refuse it. Generated stories
+are exempt from that second part: both splits are draws from one distribution, and likeness is what that
+distribution gives.
 """
 
 from collections.abc import Sequence

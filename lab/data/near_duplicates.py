@@ -1,9 +1,11 @@
-"""Which texts are nearly the same, word for word? Character shingles: sampled to find pairs, all of them to compare.
+"""Which texts are nearly the same, word for word? Character shingles: sampled to find pairs, all of them
+to compare.
 
-Nearly the same: the sets of their 12-character shingles, case and white space aside, have a Jaccard similarity of 0.4 or
-more (Broder 1997); a Chinese, Japanese or Korean character counts as three. Of 17 million pairs of unrelated TinyStories
-none exceeds 0.17, and of chapters of the Gospels, which retell each other, none 0.27. With a tenth of their words
-replaced, 1,500 of 1,500 TinyStories stay above 0.4. Short texts are not compared: everyday sentences resemble each other.
+Nearly the same: the sets of their 12-character shingles, case and white space aside, have a Jaccard
+similarity of 0.4 or more (Broder 1997); a Chinese, Japanese or Korean character counts as three. Of 17
+million pairs of unrelated TinyStories none exceeds 0.17, and of chapters of the Gospels, which retell each
+other, none 0.27. With a tenth of their words replaced, 1,500 of 1,500 TinyStories stay above 0.4. Short
+texts are not compared: everyday sentences resemble each other.
 """
 
 from collections.abc import Sequence
@@ -49,7 +51,8 @@ class Index:
             np.repeat(text, count) * len(self._texts) + self._owners[entry], return_counts=True
         )
         asked, owner = np.divmod(pairs, max(1, len(self._texts)))
-        # At the least similarity S, S / (1 + S) of both sizes together are shared; a third of that is worth a look.
+        # At the least similarity S, S / (1 + S) of both sizes together are shared; a third of that is worth a
+        # look.
         expected = SIMILAR / (1 + SIMILAR) * (sizes[asked] + self._sizes[owner])
         found: list[list[int]] = [[] for _ in texts]
         for i, j in zip(*(x[shared > expected / 3].tolist() for x in (asked, owner)), strict=True):
@@ -65,7 +68,9 @@ def similarity(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _codes(text: str) -> np.ndarray:
-    """uint32: the code points of a text, case and white space normalised, ideographs thrice; none of a short text."""
+    """uint32: the code points of a text, case and white space normalised, ideographs thrice; none of a
+    short text.
+    """
     codes = np.frombuffer(" ".join(text.casefold().split()).encode("utf-32-le"), dtype="<u4")
     if codes.max(initial=0) >= IDEOGRAPHS:
         codes = np.repeat(codes, np.where(codes < IDEOGRAPHS, 1, 3))

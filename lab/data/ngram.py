@@ -2,10 +2,11 @@
 
     p_n(w | h) = (c(h w) + T(h) p_{n-1}(w | h')) / (c(h) + T(h)),      p_0(w) = 1 / V
 
-h: the last n - 1 tokens, h' without its first; c: training counts; T(h): how many different tokens followed h
-(Witten & Bell 1991, method C; interpolated as in Chen & Goodman 1998, section 2.4). An unseen h leaves p_{n-1}.
-Every document starts with `<|endoftext|>`, which is context only, and contexts never reach across documents; the
-closing `<|endoftext|>` is predicted. The text is what models are scored on: the first validation documents, whole.
+h: the last n - 1 tokens, h' without its first; c: training counts; T(h): how many different tokens
+followed h (Witten & Bell 1991, method C; interpolated as in Chen & Goodman 1998, section 2.4). An unseen h
+leaves p_{n-1}. Every document starts with `<|endoftext|>`, which is context only, and contexts never reach
+across documents; the closing `<|endoftext|>` is predicted. The text is what models are scored on: the
+first validation documents, whole.
 """
 
 import json
@@ -26,7 +27,9 @@ MOST_TOKENS = 20_000_000  # counting these takes half a minute and 2 GB
 
 
 class Baseline(TypedDict):
-    """counted_tokens: of the training stream; all of them, or its first documents where there are more than 20 million."""
+    """counted_tokens: of the training stream; all of them, or its first documents where there are more
+    than 20 million.
+    """
 
     order: int
     counted_tokens: int
@@ -38,10 +41,11 @@ class Baseline(TypedDict):
 def baseline(
     shards: Shards, *, orders: Sequence[int], documents: int | None, context_length: int
 ) -> list[Baseline]:
-    """Per order, the loss on the first `documents` validation documents (None: on all), in bits per UTF-8 byte and nats per token.
+    """Per order, the loss on the first `documents` validation documents (None: on all), in bits per UTF-8
+    byte and nats per token.
 
-    skills: the excess over the floor in bits a word of each skill, where the corpus has one, over the words that a model
-    of context_length is judged by.
+    skills: the excess over the floor in bits a word of each skill, where the corpus has one, over the
+    words that a model of context_length is judged by.
     """
     validation = shards.validation_stream
     if documents is not None and documents < len(shards.validation_documents):
@@ -96,7 +100,8 @@ def baselines(folder: Path, *, documents: int, context_length: int) -> list[Base
 
 
 def witten_bell(train: np.ndarray, validation: np.ndarray, *, order: int, vocab_size: int) -> np.ndarray:
-    """float64 [order, len(validation) - 1]: -ln p_n of each validation token but the first, for n = 1 ... order.
+    """float64 [order, len(validation) - 1]: -ln p_n of each validation token but the first, for n = 1 ...
+    order.
 
     Both arguments are streams: `<|endoftext|>` before each document and once more at the end.
     """
@@ -140,7 +145,9 @@ def _find(values: np.ndarray, ascending: np.ndarray) -> np.ndarray:
 
 
 def _next_contexts(gram: np.ndarray, where: np.ndarray, stream: np.ndarray) -> np.ndarray:
-    """The contexts one token longer: what ends at a token precedes the next, unless a document starts between."""
+    """The contexts one token longer: what ends at a token precedes the next, unless a document starts
+    between.
+    """
     ending_here = np.full(len(where), UNSEEN)
     ending_here[where] = gram
     contexts = np.concatenate(([UNSEEN], ending_here[:-1]))

@@ -1,8 +1,8 @@
 """How do documents become token shards, once, whoever asks and whatever dies on the way?
 
-Shards are cached under a hash of the corpus content, the vocabulary and the builder's version. They are built in
-a private folder under a file lock, verified, and renamed: a folder of that name is finished. Damage is noticed
-by checksum at the next `prepare` and the shards are built again.
+Shards are cached under a hash of the corpus content, the vocabulary and the builder's version. They are
+built in a private folder under a file lock, verified, and renamed: a folder of that name is finished.
+Damage is noticed by checksum at the next `prepare` and the shards are built again.
 """
 
 import fcntl
@@ -219,7 +219,8 @@ def _write_floor(
 
 
 def word_floor(story: Story, token_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Per token, the surprisal in nats of the word that ends with it (NaN: none does), and the skill of its word.
+    """Per token, the surprisal in nats of the word that ends with it (NaN: none does), and the skill of
+    its word.
 
     token_ends: the byte offsets in the story where its tokens end. No token spans two words.
     """

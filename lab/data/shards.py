@@ -39,7 +39,9 @@ def meta_checksum(meta: dict[str, Any]) -> str:
 
 
 class Reading(NamedTuple):
-    """What one run read of the training text: its first `rows` rows of `context_length`, in the order of its seed."""
+    """What one run read of the training text: its first `rows` rows of `context_length`, in the order of
+    its seed.
+    """
 
     seed: int
     context_length: int
@@ -48,7 +50,9 @@ class Reading(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def _epoch_order(num_rows: int, seed: int, epoch: int) -> np.ndarray:
-    """A permutation from (seed, epoch) alone. Raw bits stay equal across numpy versions; `permutation` may not."""
+    """A permutation from (seed, epoch) alone. Raw bits stay equal across numpy versions; `permutation` may
+    not.
+    """
     raw = np.random.PCG64(np.random.SeedSequence((seed, epoch))).random_raw(num_rows)
     return np.argsort(raw, kind="stable")
 
@@ -56,9 +60,10 @@ def _epoch_order(num_rows: int, seed: int, epoch: int) -> np.ndarray:
 class Shards:
     """Token shards of one corpus under one tokenizer. Read-only.
 
-    token_bytes int32 [vocab_size]: UTF-8 bytes of each token. languages: codes that validation_language [documents] counts
-    in. Where a corpus has a floor, `skills` names its skills, and per validation token stand its word's skill (an index, or
-    NO_SKILL) and, at the last token of a word, the word's exact surprisal in nats (NaN elsewhere).
+    token_bytes int32 [vocab_size]: UTF-8 bytes of each token. languages: codes that validation_language
+    [documents] counts in. Where a corpus has a floor, `skills` names its skills, and per validation token
+    stand its word's skill (an index, or NO_SKILL) and, at the last token of a word, the word's exact
+    surprisal in nats (NaN elsewhere).
     """
 
     def __init__(self, path: Path, meta: dict[str, Any]) -> None:
@@ -156,8 +161,9 @@ class Shards:
     ) -> np.ndarray:
         """int64 [rows, context_length + 1]: the training rows of a step, counted from 0.
 
-        A pure function of the arguments. Epochs follow each other without a gap, each in an order of its own. A run that
-        goes on `after` what others read begins with the rest of the epoch that they stopped in.
+        A pure function of the arguments. Epochs follow each other without a gap, each in an order of its
+        own. A run that goes on `after` what others read begins with the rest of the epoch that they
+        stopped in.
         """
         starts = self.rows(context_length)
         epoch, unread = self._unread(after, seed, context_length)
@@ -172,10 +178,11 @@ class Shards:
         return self.train_stream[offsets % self._ring].astype(np.int64)
 
     def _unread(self, after: tuple[Reading, ...], seed: int, context_length: int) -> tuple[int, np.ndarray]:
-        """The epoch that the readings stop in, and its rows that none of them has read, in the order of `seed`.
+        """The epoch that the readings stop in, and its rows that none of them has read, in the order of
+        `seed`.
 
-        Each token belongs to the last row that starts at or before it. Rows of another length count as read where the row
-        that their first token belongs to was.
+        Each token belongs to the last row that starts at or before it. Rows of another length count as
+        read where the row that their first token belongs to was.
         """
         key = (after, seed, context_length)
         if key not in self._unread_rows:

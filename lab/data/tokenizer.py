@@ -102,7 +102,9 @@ def train_tokenizer(texts: Iterator[str], vocab: Vocab) -> Tokenizer:
 
 
 def byte_alphabet() -> dict[str, int]:
-    """The byte that each character of the byte-level alphabet stands for: printable ones for themselves, the others in order from 256 on."""
+    """The byte that each character of the byte-level alphabet stands for: printable ones for themselves,
+    the others in order from 256 on.
+    """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}

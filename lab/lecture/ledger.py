@@ -6,8 +6,8 @@
     results/measured/*.json             claims on fresh models and on time   (lab/lecture/exact/measuring.py)
     results/<ablation>/<setting>/       published sweeps: verdict.json, plan.json, runs.jsonl
 
-The same files give the same rows. Core-minutes are CPU seconds of one core over 60; an estimate stands beside every trained
-claim before it runs, from its number of runs and the pace of the published ones.
+The same files give the same rows. Core-minutes are CPU seconds of one core over 60; an estimate stands
+beside every trained claim before it runs, from its number of runs and the pace of the published ones.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def claims_of(entry: dict[str, Any]) -> tuple[str, ...]:
 def state(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
     """The one state of a row from the outcomes of its evidence.
 
-    The claim of its own id, and each of its parts that was tested, must all hold; one of `against` that holds contradicts it.
+    The claim of its own id, and each of its parts that was tested, must all hold; one of `against` that
+    holds contradicts it.
     """
     own = _of_claim(entry["kind"], [item for item in evidence if item["claim"] == entry["id"]])
     if not own:
@@ -100,9 +101,10 @@ def state(entry: dict[str, Any], evidence: Sequence[dict[str, Any]]) -> str:
 def _of_claim(kind: str, evidence: Sequence[dict[str, Any]]) -> list[str]:
     """What became of one claim, as the outcomes that must all be good.
 
-    Computed and measured parts must all hold, and a trained claim is not decided by its computed part alone. Sweeps of other
-    sizes and data decide where those that are decided agree; where they disagree the claim is open. Sweeps with conditions of
-    their own (lab/verdict/evidence.py) count where there are no others: or else one more override would be one more chance.
+    Computed and measured parts must all hold, and a trained claim is not decided by its computed part
+    alone. Sweeps of other sizes and data decide where those that are decided agree; where they disagree
+    the claim is open. Sweeps with conditions of their own (lab/verdict/evidence.py) count where there are
+    no others: or else one more override would be one more chance.
     """
     trained = [item for item in evidence if item["kind"] == "trained" and item["outcome"] != NOT_RUN]
     unconditional = [item for item in trained if not item["conditions"]]
@@ -127,7 +129,9 @@ def _agreed(outcomes: Sequence[str]) -> list[str]:
 
 
 def as_printed(checks: Iterable[dict[str, Any]]) -> str | None:
-    """Whether what the notes print holds: "holds", "fails", "holds in part", or None where no check is about it."""
+    """Whether what the notes print holds: "holds", "fails", "holds in part", or None where no check is
+    about it.
+    """
     answers = {check["notes"] for check in checks} - {None}
     return "holds in part" if len(answers) == 2 else next(iter(answers), None)
 
@@ -205,9 +209,11 @@ def flops(size: str, root: Path = ROOT) -> float:
 def estimate(
     entry: dict[str, Any], tests: dict[str, Any], pace: float | None, root: Path = ROOT
 ) -> float | None:
-    """Core-minutes that testing a trained claim takes on CPUs at most; None for other kinds, or without a pace.
+    """Core-minutes that testing a trained claim takes on CPUs at most; None for other kinds, or without a
+    pace.
 
-    As its ablation states them, or else from the number of runs; an ablation serves all its claims at once.
+    As its ablation states them, or else from the number of runs; an ablation serves all its claims at
+    once.
     """
     if entry["kind"] != "trained" or pace is None:
         return None

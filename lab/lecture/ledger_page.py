@@ -39,7 +39,7 @@ def write(rows: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], resu
     content = page(rows, others)
     paths = [results / "LEDGER.md", results / "ledger.html"]
     write_atomic(paths[0], markdown(content))
-    write_atomic(paths[1], html.render(content, {}, template="ledger.html"))
+    write_atomic(paths[1], html.render(content, {}, template=Path(__file__).with_name("ledger.html")))
     return paths
 
 

@@ -1,9 +1,11 @@
-"""What is still to be run for the ledger, and in which order? The cheapest first, published lines counted as done.
+"""What is still to be run for the ledger, and in which order? The cheapest first, published lines counted
+as done.
 
-A piece of work is one command: `lab publish NAME SETTING` of a sweep that has ended here, `lab verify-exact`, `lab measure
-CLAIM` or `lab sweep NAME`. A sweep serves all the claims of its ablation; what it still lacks is estimated from the runs that
-have not ended and the pace of the published ones. A sweep is stopped where the budget ends and goes on the next time; one that
-has ended is published, and the ledger is written at the end.
+A piece of work is one command: `lab publish NAME SETTING` of a sweep that has ended here, `lab
+verify-exact`, `lab measure CLAIM` or `lab sweep NAME`. A sweep serves all the claims of its ablation; what
+it still lacks is estimated from the runs that have not ended and the pace of the published ones. A sweep
+is stopped where the budget ends and goes on the next time; one that has ended is published, and the ledger
+is written at the end.
 """
 
 from __future__ import annotations
@@ -90,10 +92,11 @@ def _answers(outcome: str) -> bool:
 
 
 def _local(results: Path, name: str, *, searched: bool, seeds: int) -> tuple[dict[str, list[str]], int]:
-    """Claims of an ablation that unpublished sweeps at nano on stories have answered here, by setting; how many runs have ended.
+    """Claims of an ablation that unpublished sweeps at nano on stories have answered here, by setting; how
+    many runs have ended.
 
-    Where its claims rest on a search of learning rates, sweeps without one don't count; nor do those with conditions of their
-    own, nor an inconclusive outcome of fewer seeds than the ablation asks for.
+    Where its claims rest on a search of learning rates, sweeps without one don't count; nor do those with
+    conditions of their own, nor an inconclusive outcome of fewer seeds than the ablation asks for.
     """
     store, ended = RunStore(results / "runs"), 0
     answered: dict[str, list[str]] = {}
@@ -127,7 +130,9 @@ def _published(results: Path, name: str, *, searched: bool) -> int:
 
 
 def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
-    """Run `budget` core-minutes of work, cheapest first; the exit status of the first command that fails, else 0."""
+    """Run `budget` core-minutes of work, cheapest first; the exit status of the first command that fails,
+    else 0.
+    """
     left, status = budget, 0
     for number, item in enumerate(work):
         sweep = item.command[0] == "sweep"
@@ -163,9 +168,11 @@ def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
 
 
 def _carried_out(command: Sequence[str], *, minutes: float | None) -> tuple[int | None, float]:
-    """The exit status of a command of `lab`, None where it was stopped at so many core-minutes; and how many it took.
+    """The exit status of a command of `lab`, None where it was stopped at so many core-minutes; and how
+    many it took.
 
-    A command holds all cores while it runs: its runs are processes of a server, whose CPU time no one can wait for.
+    A command holds all cores while it runs: its runs are processes of a server, whose CPU time no one can
+    wait for.
     """
     cores, began = len(os.sched_getaffinity(0)), time.monotonic()
     with subprocess.Popen([sys.executable, "-m", "lab", *command]) as process:

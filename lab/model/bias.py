@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Biases:
-    """qkv: the projections to queries, keys, values; other: attention's output and the feed-forward layer; norm: norms."""
+    """qkv: the projections to queries, keys, values; other: attention's output and the feed-forward layer;
+    norm: norms.
+    """
 
     qkv: bool
     other: bool
@@ -28,7 +30,9 @@ VARIANTS: dict[str, Biases] = {
 
 
 def simplest(name: str, *, norm_has_bias: bool) -> str:
-    """The first variant that builds the same model: where no norm has a bias, `none` is `norm`, and is one run with it."""
+    """The first variant that builds the same model: where no norm has a bias, `none` is `norm`, and is one
+    run with it.
+    """
     same = [
         other
         for other, flags in VARIANTS.items()

@@ -1,8 +1,8 @@
 """Which activations are dropped?
 
-Contract: dropout of the embeddings and of every sub-layer's branch before it joins the residual stream (Vaswani et al.
-2017, section 5.4), none inside attention. A mask is a function of (key, site) and of the kind of device, so a
-resumed run drops what an undisturbed one drops, and no other randomness is shifted.
+Contract: dropout of the embeddings and of every sub-layer's branch before it joins the residual stream
+(Vaswani et al. 2017, section 5.4), none inside attention. A mask is a function of (key, site) and of the
+kind of device, so a resumed run drops what an undisturbed one drops, and no other randomness is shifted.
 """
 
 from collections.abc import Sequence

@@ -10,10 +10,11 @@ activation is plain, 3 where it gates (Shazeer 2020, 2002.05202, eq. 5 and 6). d
 - deepseek_moe: `shared` experts that every token passes, and the `top_k` best of many narrow ones, each times its share of the
   softmax over all. Dai et al. 2024 (2401.06066), eq. 9 to 11.
 
-No expert has a capacity and no token is dropped. Every expert computes every token and a mask of weights picks (the executed
-FLOPs are those of all experts): exact, and no shape depends on data. The auxiliary loss is
-balance * experts / top_k * sum_i f_i P_i, f_i the share of tokens that expert i gets and P_i its mean softmax share over all
-tokens (Switch, eq. 4 to 6; DeepSeekMoE, eq. 12 to 14): balance where both are uniform, up to experts / top_k times it.
+No expert has a capacity and no token is dropped. Every expert computes every token and a mask of weights
+picks (the executed FLOPs are those of all experts): exact, and no shape depends on data. The auxiliary
+loss is balance * experts / top_k * sum_i f_i P_i, f_i the share of tokens that expert i gets and P_i its
+mean softmax share over all tokens (Switch, eq. 4 to 6; DeepSeekMoE, eq. 12 to 14): balance where both are
+uniform, up to experts / top_k times it.
 """
 
 from typing import Any

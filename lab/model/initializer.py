@@ -22,7 +22,9 @@ from lab.model.randomness import keyed_generator
 
 
 def declared_roles(model: nn.Module) -> dict[str, str]:
-    """{parameter name: role} of the whole model, a shared tensor once. Raises ValueError where a role is missing."""
+    """{parameter name: role} of the whole model, a shared tensor once. Raises ValueError where a role is
+    missing.
+    """
     roles: dict[str, str] = {}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     for module in model.modules():

@@ -121,7 +121,9 @@ def _compiled_flex() -> Callable[..., Any]:
 
 
 def logit_max(q: Tensor, k: Tensor, sees: Sees | None) -> Tensor:
-    """The largest |q.k| / sqrt(head_dim) that a token meets in what it reads, before soft-cap and bias. A scalar."""
+    """The largest |q.k| / sqrt(head_dim) that a token meets in what it reads, before soft-cap and bias. A
+    scalar.
+    """
     # In place: a copy of [B, num_heads, T, T] would cost more than all else here.
     scores = scaled_scores(q, for_each_head(k, q))
     scores = scores.tril_() if sees is None else scores.masked_fill_(hidden(q, sees), 0.0)
@@ -134,12 +136,16 @@ def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
 
 
 def for_each_head(k: Tensor, q: Tensor) -> Tensor:
-    """Keys or values [B, num_kv_heads, T, head_dim] -> [B, num_heads, T, head_dim]: head h reads group h // (heads a group)."""
+    """Keys or values [B, num_kv_heads, T, head_dim] -> [B, num_heads, T, head_dim]: head h reads group h
+    // (heads a group).
+    """
     return k if k.shape[1] == q.shape[1] else k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
 
 
 def hidden(q: Tensor, sees: Sees | None) -> Tensor:
-    """True where the key (column) is not read by the query (row), for it is later or the pattern leaves it out, [T, T]."""
+    """True where the key (column) is not read by the query (row), for it is later or the pattern leaves it
+    out, [T, T].
+    """
     length = q.shape[-2]
     later = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
     if sees is None:

@@ -1,6 +1,7 @@
 """The matrices of the model: torch's, with declared roles and no values of their own.
 
-Torch would fill them from its global generator, which nothing here may depend on; `initializer.py` gives the values.
+Torch would fill them from its global generator, which nothing here may depend on; `initializer.py` gives
+the values.
 """
 
 from torch import nn

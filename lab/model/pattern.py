@@ -26,9 +26,11 @@ Sees = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class LayerRule:
-    """sees: (query index, key index) -> may it be read, elementwise, for keys of the past, None for all of it.
+    """sees: (query index, key index) -> may it be read, elementwise, for keys of the past, None for all of
+    it.
 
-    kept: how many keys generation still needs after so many tokens; position: whether queries and keys get theirs in this layer.
+    kept: how many keys generation still needs after so many tokens; position: whether queries and keys get
+    theirs in this layer.
     """
 
     sees: Sees | None = None
@@ -84,7 +86,9 @@ def interleaved(shape: Shape, *, window: int, local_layers: int, global_position
 
 
 def check_positions(rules: list[LayerRule], position: Position, *, name: str) -> None:
-    """Raises ConfigError where layers shall go without positions that do not act inside layers, so can't be left out."""
+    """Raises ConfigError where layers shall go without positions that do not act inside layers, so can't
+    be left out.
+    """
     if not all(rule.position for rule in rules) and not position.acts_in_layers:
         raise ConfigError(
             f"pattern.global_position = none: position={name} does nothing inside the layers that could be left out."

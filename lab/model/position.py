@@ -37,19 +37,27 @@ class Position(nn.Module):
         return x
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries [B, num_heads, T, head_dim] and keys [B, num_kv_heads, T, head_dim] -> the same, in every layer."""
+        """Queries [B, num_heads, T, head_dim] and keys [B, num_kv_heads, T, head_dim] -> the same, in
+        every layer.
+        """
         return q, k
 
     def bias(self, q: Tensor, *, layer: int) -> Tensor | None:
-        """What is added to the scores of q [B, num_heads, T, head_dim], broadcastable to [B, num_heads, T, T], or None."""
+        """What is added to the scores of q [B, num_heads, T, head_dim], broadcastable to [B, num_heads, T,
+        T], or None.
+        """
         return None
 
     def read(self, weights: Tensor, *, layer: int) -> Tensor | None:
-        """What the attention weights [B, num_heads, T, T] read beside the values, [B, num_heads, T, head_dim], or None."""
+        """What the attention weights [B, num_heads, T, T] read beside the values, [B, num_heads, T,
+        head_dim], or None.
+        """
         return None
 
     def extend(self, length: int) -> None:
-        """Makes positions 0 to length - 1 defined, beyond the context trained at. Raises ConfigError unless `any_length`."""
+        """Makes positions 0 to length - 1 defined, beyond the context trained at. Raises ConfigError
+        unless `any_length`.
+        """
 
     def flops(self) -> int:
         """FLOPs of the hooks' matrix products for one token, forward."""
@@ -80,7 +88,8 @@ class Rotary(Position):
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         cos, signed_sin = self.cos[: q.shape[-2]], self.signed_sin[: q.shape[-2]]
         half = q.shape[-1] // 2
-        # A roll with the sign in the table is a tenth faster on a CPU than Llama's split, negate and concatenate.
+        # A roll with the sign in the table is a tenth faster on a CPU than Llama's split, negate and
+        # concatenate.
         return q * cos + q.roll(half, -1) * signed_sin, k * cos + k.roll(half, -1) * signed_sin
 
     def extend(self, length: int) -> None:
@@ -243,8 +252,9 @@ class Relative(Position):
 
 
 def alibi_slopes(num_heads: int) -> list[float]:
-    """2^(-8 h / n) for h = 1 to n heads where n is a power of 2; else those of the next smaller power, then every other one
-    of the next larger, as in the paper's code."""
+    """2^(-8 h / n) for h = 1 to n heads where n is a power of 2; else those of the next smaller power,
+    then every other one of the next larger, as in the paper's code.
+    """
     power = 2 ** (num_heads.bit_length() - 1)
     return [2 ** (-8 * h / power) for h in range(1, power + 1)] + [
         2 ** (-4 * h / power) for h in range(1, 2 * (num_heads - power), 2)
@@ -252,7 +262,9 @@ def alibi_slopes(num_heads: int) -> list[float]:
 
 
 def _distance(x: Tensor) -> Tensor:
-    """How many tokens back the key (column) stands of the query (row), [T, T], from the next to last size of x."""
+    """How many tokens back the key (column) stands of the query (row), [T, T], from the next to last size
+    of x.
+    """
     at = torch.arange(x.shape[-2], device=x.device)
     return at[:, None] - at
 
@@ -261,7 +273,8 @@ def _frequencies(size: int, base: float) -> Tensor:
     """base^(-2i / size) in fp32, [ceil(size / 2)]. Raises ConfigError for a base of 0."""
     if base == 0:
         raise ConfigError("position: its base (theta) of 0 has no angles. Use more than 0, such as 10000.")
-    # On the CPU even where the model is built without memory: arithmetic there would load all of torch's compiler.
+    # On the CPU even where the model is built without memory: arithmetic there would load all of torch's
+    # compiler.
     return 1.0 / base ** (torch.arange(0, size, 2, device="cpu").float() / size)
 
 

@@ -1,7 +1,8 @@
 """Which random numbers does each part of the model draw?
 
-Every draw comes from a private generator that is keyed by what the numbers are for: ("init", seed, tensor name) or
-("dropout", seed, step, site). Torch's global generator is never used, so no part can shift another's randomness.
+Every draw comes from a private generator that is keyed by what the numbers are for: ("init", seed, tensor
+name) or ("dropout", seed, step, site). Torch's global generator is never used, so no part can shift
+another's randomness.
 """
 
 import hashlib

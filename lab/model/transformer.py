@@ -23,7 +23,9 @@ from lab.model.position import Position
 
 
 class Output(NamedTuple):
-    """logits [B, T, vocab_size]; aux: the sum of the architecture's own losses, a scalar; stats: scalars by name."""
+    """logits [B, T, vocab_size]; aux: the sum of the architecture's own losses, a scalar; stats: scalars
+    by name.
+    """
 
     logits: Tensor
     aux: Tensor
@@ -56,7 +58,8 @@ def build_block(config: RunConfig, *, layer: int, rule: LayerRule) -> nn.Module:
 
 
 class Transformer(nn.Module):
-    """The model of one run. Its parameters mean nothing until `lab.model.initializer.initialize` has set them.
+    """The model of one run. Its parameters mean nothing until `lab.model.initializer.initialize` has set
+    them.
 
     Raises ConfigError on a variant that does not exist and on a combination that makes no sense.
     """
@@ -97,7 +100,8 @@ class Transformer(nn.Module):
     def forward(
         self, tokens: Tensor, *, dropout_key: Sequence[int] | None = None, diagnostics: bool = False
     ) -> Output:
-        """tokens: int64 [B, T], T <= context_length. dropout_key: (seed, step, micro-batch) in training, None in evaluation.
+        """tokens: int64 [B, T], T <= context_length. dropout_key: (seed, step, micro-batch) in training,
+        None in evaluation.
 
         diagnostics adds, for each layer i, "residual/rms/i" (RMS of the stream after block i) and
         "attention/logit_max/i" (largest |q.k| / sqrt(head_dim) over past pairs, before the soft-cap).
@@ -127,13 +131,17 @@ class Transformer(nn.Module):
 
     @property
     def attention_kernel(self) -> str:
-        """How attention is computed where the model now is (lab/model/kernel.py); where layers differ, joined by "+"."""
+        """How attention is computed where the model now is (lab/model/kernel.py); where layers differ,
+        joined by "+".
+        """
         device, softcap = self.head.weight.device.type, self.attention_softcap
         kernels = {kernel_for(self.position, rule, softcap=softcap, device=device) for rule in self.rules}
         return "+".join(sorted(kernels))
 
     def extend(self, length: int) -> None:
-        """Makes rows of up to `length` tokens defined. Raises ConfigError where positions beyond the trained are not."""
+        """Makes rows of up to `length` tokens defined. Raises ConfigError where positions beyond the
+        trained are not.
+        """
         self.position.extend(length)
         self.context_length = length
 

@@ -1,4 +1,6 @@
-"""One question of the lecture as a file of `ablations/`: its schema, what is wrong with it, and its arms composed."""
+"""One question of the lecture as a file of `ablations/`: its schema, what is wrong with it, and its arms
+composed.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -42,7 +44,8 @@ class Arm:
 
 @dataclass(frozen=True)
 class Match:
-    """What every arm has as much of as the baseline, and which free dimension is solved for it (lab/plan/matching.py).
+    """What every arm has as much of as the baseline, and which free dimension is solved for it
+    (lab/plan/matching.py).
 
     tolerance: the relative mismatch from which an arm is refused.
     """
@@ -63,7 +66,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class Search:
-    """A search of learning rates (lab/sweep/search.py): an odd number of `points`, `decades` apart, on `seeds` that judge nothing."""
+    """A search of learning rates (lab/sweep/search.py): an odd number of `points`, `decades` apart, on
+    `seeds` that judge nothing.
+    """
 
     points: int = neutral(5)
     decades: float = neutral(0.5)
@@ -95,12 +100,13 @@ class Search:
 
 @dataclass(frozen=True)
 class Ablation:
-    """One file of `ablations/`. `looks` are the numbers of seeds at which claims are judged; none: once, at `seeds`.
+    """One file of `ablations/`. `looks` are the numbers of seeds at which claims are judged; none: once,
+    at `seeds`.
 
-    search: how --search looks for learning rates, None for the standard one; where a file has it, its claims rest on a search.
-    side_by_side: pairs whose loss and gradient norm one figure lays over each other, a row a pair; a family stands for its
-    best arm.
-    core_minutes: what the whole of it takes at most at nano on one core of a CPU, all looks and extensions of the grid.
+    search: how --search looks for learning rates, None for the standard one; where a file has it, its
+    claims rest on a search. side_by_side: pairs whose loss and gradient norm one figure lays over each
+    other, a row a pair; a family stands for its best arm. core_minutes: what the whole of it takes at most
+    at nano on one core of a CPU, all looks and extensions of the grid.
     """
 
     title: str
@@ -178,7 +184,9 @@ def load(name: str) -> Ablation:
 
 
 def _pair_problems(ablation: Ablation) -> list[str]:
-    """Everything wrong with the pairs that are drawn side by side; optional arms may be absent, so none is named."""
+    """Everything wrong with the pairs that are drawn side by side; optional arms may be absent, so none is
+    named.
+    """
     known = {*ablation.arms, *(arm["family"] for arm in ablation.arms.values())}
     found = []
     for number, pair in enumerate(ablation.side_by_side):

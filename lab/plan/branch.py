@@ -1,7 +1,8 @@
-"""From which checkpoint of which run does a run start, and does it fit? `init_from: RUN@STEP`, checked against the store.
+"""From which checkpoint of which run does a run start, and does it fit? `init_from: RUN@STEP`, checked
+against the store.
 
-The branch takes the parent's weights and optimizer moments and nothing else: its steps, schedule and budget begin at 0. It
-reads on where the parent, and that one's parents, stopped in the training text.
+The branch takes the parent's weights and optimizer moments and nothing else: its steps, schedule and
+budget begin at 0. It reads on where the parent, and that one's parents, stopped in the training text.
 """
 
 import dataclasses
@@ -18,10 +19,11 @@ from lab.store.run_store import RunStore
 def resolve(
     run: RunConfig, store: RunStore, *, tokenizer_hash: str, source: str
 ) -> tuple[RunConfig, dict[str, Any] | None]:
-    """`run` with its parent's full id and step, and what the manifest says of the parent; None without `init_from`.
+    """`run` with its parent's full id and step, and what the manifest says of the parent; None without
+    `init_from`.
 
-    parent: run_id, step, tokens (its own and its parents'), numerics, and `read`: what all of them read of which data.
-    Raises ConfigError with every problem.
+    parent: run_id, step, tokens (its own and its parents'), numerics, and `read`: what all of them read of
+    which data. Raises ConfigError with every problem.
     """
     if run.init_from is None:
         return run, None
@@ -140,7 +142,9 @@ def _unlike(changed: RunConfig, parent: RunConfig) -> bool:
 
 
 def _changes(run: RunConfig, parent: RunConfig) -> Iterator[tuple[str, Any, Any, RunConfig]]:
-    """Each choice that may add, drop or resize parameters: key, value, the parent's, and the parent with this one changed."""
+    """Each choice that may add, drop or resize parameters: key, value, the parent's, and the parent with
+    this one changed.
+    """
     length, theirs = run.shape.context_length, parent.shape
     longer = dataclasses.replace(parent, shape=dataclasses.replace(theirs, context_length=length))
     yield "shape.context_length", length, theirs.context_length, longer

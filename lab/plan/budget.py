@@ -1,7 +1,7 @@
 """What a configuration costs, counted before it runs.
 
-Rules become an explicit shape here, since whether a layer is gated and how many parameters a variant has is known to the
-model alone: parameters are counted on the model itself, built without memory.
+Rules become an explicit shape here, since whether a layer is gated and how many parameters a variant has
+is known to the model alone: parameters are counted on the model itself, built without memory.
 """
 
 import dataclasses
@@ -29,7 +29,8 @@ BYTES = {"float32": 4, "bfloat16": 2}
 
 @dataclass(frozen=True)
 class Counts:
-    """parameters = body + embedding (input, positions and untied head); flops_per_token: training, matrix products only.
+    """parameters = body + embedding (input, positions and untied head); flops_per_token: training, matrix
+    products only.
 
     active_parameters: those of the body that work for a token, fewer than the body's in a mixture of experts;
     kv_cache_bytes_per_token: keys and values that generation keeps of a full context, over its length;
@@ -57,9 +58,12 @@ class Corpus:
 
 
 def counts(run: RunConfig) -> Counts:
-    """Counted on the model. FLOPs: 2 per weight of each matrix a token passes, 2 score products over the full context
-    (no credit for causality or a pattern, as the products are computed outside of fused kernels) and what positions multiply, times 3 for forward and backward (Kaplan et al. 2020, arXiv:2001.08361, section 2.1). Of a mixture of
-    experts those that are chosen for a token count, though all of them are computed (lab/model/ffn.py)."""
+    """Counted on the model. FLOPs: 2 per weight of each matrix a token passes, 2 score products over the
+    full context (no credit for causality or a pattern, as the products are computed outside of fused
+    kernels) and what positions multiply, times 3 for forward and backward (Kaplan et al. 2020,
+    arXiv:2001.08361, section 2.1). Of a mixture of experts those that are chosen for a token count, though
+    all of them are computed (lab/model/ffn.py).
+    """
     sizes, of_position, kept = _measured(
         json.dumps(dataclasses.asdict(dataclasses.replace(run, seed=0, steps=1)))
     )
@@ -79,11 +83,14 @@ def counts(run: RunConfig) -> Counts:
 
 
 def _activation_bytes(run: RunConfig, *, hidden: int) -> float:
-    """Bytes a token of serial pre-norm blocks: each norm's input and output (4 d_model a layer and 2 at the end), queries, keys,
-    values and what attention read, and of each of the `hidden` channels of the feed-forward layers, all experts among them, its
-    activation's input and output, and where it gates the other factor and the product; logits in fp32 (the accounting of
-    Korthikanti et al. 2022, 2205.05198, section 4.1, with fused attention). Other blocks keep up to 2 d_model a layer less or
-    more; dropout masks, unfused scores and biases of scores, routers, and one d_model for each RMSNorm that torch computes in parts come on top."""
+    """Bytes a token of serial pre-norm blocks: each norm's input and output (4 d_model a layer and 2 at
+    the end), queries, keys, values and what attention read, and of each of the `hidden` channels of the
+    feed-forward layers, all experts among them, its activation's input and output, and where it gates the
+    other factor and the product; logits in fp32 (the accounting of Korthikanti et al. 2022, 2205.05198,
+    section 4.1, with fused attention). Other blocks keep up to 2 d_model a layer less or more; dropout
+    masks, unfused scores and biases of scores, routers, and one d_model for each RMSNorm that torch
+    computes in parts come on top.
+    """
     shape, each = run.shape, 4 if ACTIVATIONS[run.activation["name"]].gated else 2
     heads = 2 * (shape.num_heads + shape.kv_heads) * shape.head_dim
     elements = shape.num_layers * (4 * shape.d_model + heads) + each * hidden + 2 * shape.d_model
@@ -92,8 +99,9 @@ def _activation_bytes(run: RunConfig, *, hidden: int) -> float:
 
 @lru_cache(maxsize=4096)
 def _measured(run_json: str) -> tuple[tuple[tuple[str, int, int], ...], int, int]:
-    """(role, number of weights, of them at work for a token) of every parameter, FLOPs of the positions for a token, and keys
-    kept of a full context, summed over layers; from a model without memory."""
+    """(role, number of weights, of them at work for a token) of every parameter, FLOPs of the positions
+    for a token, and keys kept of a full context, summed over layers; from a model without memory.
+    """
     with torch.device("meta"):
         model = Transformer(run_config(json.loads(run_json)))
     roles = model.roles()
@@ -122,7 +130,9 @@ def networks_passed(config: Config) -> int:
 
 
 def shape(config: Config, *, d_model: int | None = None, num_layers: int | None = None) -> Shape:
-    """The explicit shape of the rules, or of another width and depth. Raises ConfigError where heads don't fit the width."""
+    """The explicit shape of the rules, or of another width and depth. Raises ConfigError where heads don't
+    fit the width.
+    """
     asked = width_and_depth(config)
     d_model, num_layers = d_model or asked[0], num_layers or asked[1]
     if unfit := [f"{key}: {sentence}" for key, sentence in misfits(config, d_model)]:
@@ -148,7 +158,9 @@ def _norm_has_bias(config: Config) -> bool:
 
 
 def resolve(config: Config, corpus: Corpus, *, shape_: Shape | None = None) -> RunConfig:
-    """Every rule of `config` resolved: shape (or the matched one given), rows, and steps from the budget. Raises ConfigError."""
+    """Every rule of `config` resolved: shape (or the matched one given), rows, and steps from the budget.
+    Raises ConfigError.
+    """
     resolved = shape_ or shape(config)
     rows = config.batch.tokens_per_step // config.size.context_length
     values: dict[str, Any] = {

@@ -1,7 +1,8 @@
 """The solver that gives every arm of an ablation as much of one count as the baseline has.
 
-A count of the model (lab/plan/budget.py, Counts) is met by solving d_ff, the width or the depth; a count of the text that training
-reads is the budget's own, and is held where the budget is counted in it. What is missed is measured, never assumed.
+A count of the model (lab/plan/budget.py, Counts) is met by solving d_ff, the width or the depth; a count
+of the text that training reads is the budget's own, and is held where the budget is counted in it. What is
+missed is measured, never assumed.
 """
 
 import dataclasses
@@ -18,7 +19,9 @@ AROUND = 2  # depths tried on either side of the exact one
 
 
 def held(run: RunConfig, corpus: Corpus, hold: str) -> float:
-    """How much the run has of what `hold` names: tokens or UTF-8 bytes that it is trained on, or a count of its model."""
+    """How much the run has of what `hold` names: tokens or UTF-8 bytes that it is trained on, or a count
+    of its model.
+    """
     tokens = run.steps * run.rows * run.shape.context_length
     if hold in ("tokens", "bytes"):
         return tokens * (corpus.bytes_per_token if hold == "bytes" else 1.0)
@@ -28,8 +31,9 @@ def held(run: RunConfig, corpus: Corpus, hold: str) -> float:
 def match(config: Config, run: RunConfig, *, hold: str, target: float, solve: str) -> Shape:
     """The shape of an arm whose `hold` count comes nearest to `target`.
 
-    solve: "none" keeps the shape; "d_ff" solves d_ff; "width" steps d_model by the head size, "depth" the number of layers,
-    and solves d_ff at each, and takes the one whose ratio is nearest to the asked one. Raises ConfigError where no d_ff fits.
+    solve: "none" keeps the shape; "d_ff" solves d_ff; "width" steps d_model by the head size, "depth" the
+    number of layers, and solves d_ff at each, and takes the one whose ratio is nearest to the asked one.
+    Raises ConfigError where no d_ff fits.
     """
     if solve == "none":
         return run.shape
@@ -58,7 +62,9 @@ def match(config: Config, run: RunConfig, *, hold: str, target: float, solve: st
 
 
 def _depths(run: RunConfig, hold: str, target: float) -> Iterable[int]:
-    """Numbers of layers around the one that meets the target at the asked ratio; every count is linear in them."""
+    """Numbers of layers around the one that meets the target at the asked ratio; every count is linear in
+    them.
+    """
     depth = run.shape.num_layers
     twice = dataclasses.replace(run, shape=dataclasses.replace(run.shape, num_layers=2 * depth))
     here = getattr(counts(run), hold)

@@ -1,4 +1,6 @@
-"""An arm as it will be trained: its data prepared, its rules resolved, matched to the baseline, and its runs named."""
+"""An arm as it will be trained: its data prepared, its rules resolved, matched to the baseline, and its
+runs named.
+"""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
@@ -65,7 +67,9 @@ def job_of(item: PlannedArm, *, seed: int, results: Path, group: str, tags: list
 def jobs_of(
     planned: Iterable[PlannedArm], *, seeds: Sequence[int], results: Path, group: str, tags: list[str]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, str]]]:
-    """The jobs of all arms and seeds by run id, and {arm: {seed: run id}}; arms that share a run share its job."""
+    """The jobs of all arms and seeds by run id, and {arm: {seed: run id}}; arms that share a run share its
+    job.
+    """
     jobs: dict[str, dict[str, Any]] = {}
     runs: dict[str, dict[str, str]] = {}
     for item in planned:

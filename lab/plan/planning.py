@@ -1,4 +1,5 @@
-"""From an ablation, or a few overrides, to a plan: what is asked, as the JSON that reports read, and the jobs that answer.
+"""From an ablation, or a few overrides, to a plan: what is asked, as the JSON that reports read, and the
+jobs that answer.
 
 Planning prepares the data and trains nothing. The record of an ablation's plan:
 
@@ -37,7 +38,9 @@ from lab.verdict import seed_noise as noise
 
 @dataclass(frozen=True)
 class Plan:
-    """What `lab sweep` will do. `record` is its JSON form, which reports read; `arms` and `search` are for lab/sweep/stages.py."""
+    """What `lab sweep` will do. `record` is its JSON form, which reports read; `arms` and `search` are for
+    lab/sweep/stages.py.
+    """
 
     record: dict[str, Any]
     folder: Path
@@ -65,7 +68,8 @@ def make(
     progress: Callable[[str, float], None] | None = None,
     elsewhere: bool = False,
 ) -> Plan:
-    """The plan of an ablation with the user's overrides. Raises ConfigError with every problem before anything is prepared.
+    """The plan of an ablation with the user's overrides. Raises ConfigError with every problem before
+    anything is prepared.
 
     elsewhere: the plan is for another machine, which may have a device that this one lacks.
     """
@@ -205,7 +209,9 @@ def _arm_record(item: PlannedArm, ablation: Ablation, runs: dict[str, str]) -> d
 
 
 def _reference_lines(baseline: PlannedArm) -> list[dict[str, Any]]:
-    """The bigram and the best n-gram table on the baseline's shards: what a model must beat to have done more than count."""
+    """The bigram and the best n-gram table on the baseline's shards: what a model must beat to have done
+    more than count.
+    """
     from lab.data.ngram import baselines
 
     lines = baselines(
@@ -231,7 +237,9 @@ def make_single(
     progress: Callable[[str, float], None] | None = None,
     elsewhere: bool = False,
 ) -> Plan:
-    """The plan of `lab train`: one run for each point of overrides. Raises ConfigError with the problems of all points."""
+    """The plan of `lab train`: one run for each point of overrides. Raises ConfigError with the problems
+    of all points.
+    """
     from lab.plan import budget
 
     configs: list[Config] = []
@@ -272,7 +280,8 @@ def make_noise(
 ) -> Plan:
     """The plan of `lab noise`: the baseline of a setting and its near twin, each with `noise.SEEDS` seeds.
 
-    Raises ConfigError with every problem before anything is prepared, one for each override that changes the baseline.
+    Raises ConfigError with every problem before anything is prepared, one for each override that changes
+    the baseline.
     """
     problems = [
         f"{text} (command line): lab noise measures the baseline of a size and a text as it is, for all sweeps of them. "

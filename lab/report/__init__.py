@@ -1,4 +1,5 @@
-"""The pages of an ablation, rebuilt from its plan and run records alone: report.html, REPORT.md, figures, verdict.json.
+"""The pages of an ablation, rebuilt from its plan and run records alone: report.html, REPORT.md, figures,
+verdict.json.
 
 evidence + claims -> verdict    what holds
 figures, skills, canvas         the pictures, as matplotlib figures
@@ -23,7 +24,8 @@ def write(
     *,
     exact: Sequence[dict[str, Any]] = (),
 ) -> Path:
-    """Write the report of `plan` into `folder` and return the path of report.html. exact: lines of results/exact.jsonl.
+    """Write the report of `plan` into `folder` and return the path of report.html. exact: lines of
+    results/exact.jsonl.
 
     The same plan and records give the same verdict.json, REPORT.md and report.html to the byte.
     """

@@ -1,6 +1,7 @@
 """What every picture shares: style, colours, and how it becomes a file.
 
-Colours are Okabe and Ito's (2008), told apart by colour-blind readers. Text from plans is never read as mathematics.
+Colours are Okabe and Ito's (2008), told apart by colour-blind readers. Text from plans is never read as
+mathematics.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The pictures of a sweep: where the arms end, how they got there, how steadily, and by which skills.
 
-`draw` returns matplotlib figures by file name. An arm has one colour in every figure, a family one line style and marker.
+`draw` returns matplotlib figures by file name. An arm has one colour in every figure, a family one line
+style and marker.
 """
 
 from __future__ import annotations
@@ -108,7 +109,9 @@ def final(plan: dict[str, Any], evidence: Evidence) -> Figure:
 
 
 def curves(evidence: Evidence) -> Figure:
-    """Validation bits per byte on tokens, and the relative gap to the baseline, with the range over seeds as a band."""
+    """Validation bits per byte on tokens, and the relative gap to the baseline, with the range over seeds
+    as a band.
+    """
     figure, (level, gap) = subplots(1, 2, size=(10, 4.2))
     base = {seed: _validation(record) for seed, record in evidence.baseline.records.items()}
     ends = []

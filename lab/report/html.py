@@ -1,7 +1,8 @@
-"""report.html: one file that opens from disk without network and runs nothing but its own few lines of script.
+"""report.html: one file that opens from disk without network and runs nothing but its own few lines of
+script.
 
-Jinja2 escapes every value; pictures are SVG in data: addresses, where no script runs; the content security policy
-allows style and script by their hash alone.
+Jinja2 escapes every value; pictures are SVG in data: addresses, where no script runs; the content security
+policy allows style and script by their hash alone.
 """
 
 from __future__ import annotations
@@ -14,16 +15,21 @@ from typing import Any
 FOLDER = Path(__file__).parent
 
 
-def render(content: dict[str, Any], pictures: dict[str, bytes], *, template: str = "template.html") -> str:
+def render(
+    content: dict[str, Any], pictures: dict[str, bytes], *, template: Path = FOLDER / "template.html"
+) -> str:
     """The page of `content` (lab/report/page.py) with `pictures`, SVG documents by figure name."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(
-        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=FileSystemLoader([template.parent, FOLDER]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
     )
     assets = {name: (FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "report.js")}
-    return environment.get_template(template).render(
+    return environment.get_template(template.name).render(
         page=content,
         pictures={
             name: f"data:image/svg+xml;base64,{_base64(picture)}" for name, picture in pictures.items()

@@ -1,4 +1,6 @@
-"""Where the arms end by the other metrics that claims are about. What rests on a search or counts spikes has pictures of its own."""
+"""Where the arms end by the other metrics that claims are about. What rests on a search or counts spikes
+has pictures of its own.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,11 @@ def of_claims(plan: dict[str, Any]) -> list[str]:
 
 
 def of_arms(listed: Sequence[Evidence], looks: dict[str, dict[str, Any]]) -> Figure | None:
-    """A row a metric, a line an arm: its seeds and their mean, and the paired difference to the baseline with its 95 % interval.
+    """A row a metric, a line an arm: its seeds and their mean, and the paired difference to the baseline
+    with its 95 % interval.
 
-    `listed`: the evidence by each metric; `looks` is the style of each arm. None where no run knows any of them.
+    `listed`: the evidence by each metric; `looks` is the style of each arm. None where no run knows any of
+    them.
     """
     listed = [evidence for evidence in listed if any(arm.values for arm in evidence.arms)]
     if not listed:

@@ -87,7 +87,9 @@ READING = (
 
 @dataclass(frozen=True)
 class Table:
-    """A header and rows of text; `sort` has a number per cell where sorting by text would be wrong, else None."""
+    """A header and rows of text; `sort` has a number per cell where sorting by text would be wrong, else
+    None.
+    """
 
     header: list[str]
     rows: list[list[str]]
@@ -172,7 +174,9 @@ def _details(claim: dict[str, Any]) -> list[str]:
 
 
 def _open(part: dict[str, Any], claim: dict[str, Any]) -> str:
-    """Why a statement is open: its p values, corrected for all pairs and parts, and what they would have to be."""
+    """Why a statement is open: its p values, corrected for all pairs and parts, and what they would have
+    to be.
+    """
     levels, answers = claim["levels"], {"true": "holds", "false": "fails", "small": "is too small to matter"}
     asked = [
         f"that it {answers[key]} p = {value:.2g}, {levels[key]:.2g} needed"
@@ -265,7 +269,9 @@ def _searched(judged: dict[str, Any]) -> list[tuple[str, float | None]]:
 
 
 def _difference(difference: dict[str, Any], evidence: Evidence, arm: Arm) -> str:
-    """With its interval, but not where some seeds diverged: around a mean of two heaps an interval says nothing."""
+    """With its interval, but not where some seeds diverged: around a mean of two heaps an interval says
+    nothing.
+    """
     estimate = Estimate(**difference)
     some = any(0 < len(of.diverged) < len(of.states) for of in (arm, evidence.baseline))
     return f"{estimate.mean:+.2f} %" if some else estimate.times(0.01).percent_text()
@@ -284,7 +290,9 @@ def _level(level: dict[str, Any] | None, judged: dict[str, Any]) -> str:
 
 
 def _mean(arm: Arm) -> tuple[str, float | None]:
-    """The cell of a metric: mean and standard deviation over the seeds that know it, how many where some don't."""
+    """The cell of a metric: mean and standard deviation over the seeds that know it, how many where some
+    don't.
+    """
     if not arm.scores:
         return "", None
     found = stats.estimate(list(arm.scores.values()))

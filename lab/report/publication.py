@@ -20,9 +20,11 @@ MAX_LINE_BYTES = 8192
 
 
 def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
-    """Write runs.jsonl, plan.json, verdict, report and figures of one sweep; a run published before keeps its bytes.
+    """Write runs.jsonl, plan.json, verdict, report and figures of one sweep; a run published before keeps
+    its bytes.
 
-    Raises ConfigError where the sweep is unfinished or would take seeds or arms away from what is published.
+    Raises ConfigError where the sweep is unfinished or would take seeds or arms away from what is
+    published.
     """
     folder = results / plan["ablation"] / plan["setting"]
     path = folder / "runs.jsonl"
@@ -57,7 +59,9 @@ def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
 
 
 def line_of(record: dict[str, Any]) -> str:
-    """A record as one line, its curves of skills thinned until it has MAX_LINE_BYTES or less, or no points to spare."""
+    """A record as one line, its curves of skills thinned until it has MAX_LINE_BYTES or less, or no points
+    to spare.
+    """
     thinner: dict[str, Any] | None = record["curves"]
     while thinner is not None:
         record = record | {"curves": thinner}

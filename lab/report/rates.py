@@ -16,7 +16,9 @@ NEAR = (0.97, 1.3)  # times the lowest mean of all arms
 
 
 def of_arms(plan: dict[str, Any], looks: dict[str, dict[str, Any]]) -> Figure:
-    """Mean over tuning seeds on rates, with its seeds, whole and near the lowest; `looks` is the style of each arm."""
+    """Mean over tuning seeds on rates, with its seeds, whole and near the lowest; `looks` is the style of
+    each arm.
+    """
     search = plan["search"]
     figure, panels = subplots(1, 2, size=(11, 4.4))
     lowest = []

@@ -1,6 +1,8 @@
-"""Which skill does a design buy, and when is it learnt? The excess over the known floor, split by what a word tests.
+"""Which skill does a design buy, and when is it learnt? The excess over the known floor, split by what a
+word tests.
 
-Only runs on generated stories know it. Units: bits a word of the skill; a perfect model has an excess of 0.
+Only runs on generated stories know it. Units: bits a word of the skill; a perfect model has an excess of
+0.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def known(summary: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
 
 
 def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
-    """Excess of each skill, its paired difference to the baseline, and forced-choice accuracy; None without skills.
+    """Excess of each skill, its paired difference to the baseline, and forced-choice accuracy; None
+    without skills.
 
     A row a skill, a marker an arm: the mean over seeds, of differences with its 95 % interval.
     """
@@ -77,7 +80,8 @@ def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
 
 
 def learning(runs: dict[str, dict[str, Any]], lines: dict[str, dict[str, float]]) -> Figure:
-    """Excess of each skill on tokens, a panel a skill, a line a run; `lines`: label -> skill -> bits a word, drawn dashed.
+    """Excess of each skill on tokens, a panel a skill, a line a run; `lines`: label -> skill -> bits a
+    word, drawn dashed.
 
     runs: label -> record. Raises ValueError for a run without skills.
     """

@@ -1,7 +1,9 @@
-"""Does one recipe spike where another runs smoothly, and which layer moved first? For plans with `side_by_side`.
+"""Does one recipe spike where another runs smoothly, and which layer moved first? For plans with
+`side_by_side`.
 
-The picture is OLMo 2's (OLMo team 2025, arXiv:2501.00656): training loss on the left, gradient norm on the right, the old
-recipe in blue and the new one in orange. Runs that ended by themselves count, diverged ones too.
+The picture is OLMo 2's (OLMo team 2025, arXiv:2501.00656): training loss on the left, gradient norm on the
+right, the old recipe in blue and the new one in orange. Runs that ended by themselves count, diverged ones
+too.
 """
 
 from __future__ import annotations
@@ -216,7 +218,9 @@ def _rose(records: Sequence[Record], before: str) -> Cell:
 
 
 def _most_frequent(records: Sequence[Record]) -> str:
-    """The first mover of most spikes that records keep, by whether it rose before them or with them, and its share."""
+    """The first mover of most spikes that records keep, by whether it rose before them or with them, and
+    its share.
+    """
     found = Counter(
         re.sub(r"\d+ steps? before it", "before it", mover) for record in records for mover in _movers(record)
     )

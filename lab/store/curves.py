@@ -1,4 +1,6 @@
-"""What do reports and publishing keep of a run's log? Thinned curves, small enough for one line of a published file."""
+"""What do reports and publishing keep of a run's log? Thinned curves, small enough for one line of a
+published file.
+"""
 
 import math
 from typing import Any
@@ -11,7 +13,8 @@ PEAKS = ("attention/logit_max", "residual/rms")
 
 
 def curves(lines: list[dict[str, Any]], monitor: dict[str, Any]) -> dict[str, Any]:
-    """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest RECORD_SPIKES of them.
+    """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest
+    RECORD_SPIKES of them.
 
     train         [[step, tokens, train/loss, grad/norm]], those of spikes among them
     validation    [[step, tokens, val/loss, val/bpb]]
@@ -19,8 +22,8 @@ def curves(lines: list[dict[str, Any]], monitor: dict[str, Any]) -> dict[str, An
     spikes        [[step, signal, value, score]]
     peaks         {statistic: its largest value over steps and layers}
 
-    monitor: that of the run's configuration. Where it diagnoses every step, `first_movers` has what moved first before each
-    of the spikes, and spikes cost points.
+    monitor: that of the run's configuration. Where it diagnoses every step, `first_movers` has what moved
+    first before each of the spikes, and spikes cost points.
     """
     kind: dict[str, list[dict[str, Any]]] = {"step": [], "evaluation": [], "spike": []}
     for line in lines:
@@ -48,7 +51,9 @@ def curves(lines: list[dict[str, Any]], monitor: dict[str, Any]) -> dict[str, An
 
 
 def halved(found: dict[str, Any]) -> dict[str, Any] | None:
-    """The curves with half the points of each skill, which figures alone read; None where none is left to take."""
+    """The curves with half the points of each skill, which figures alone read; None where none is left to
+    take.
+    """
     thinned = {skill: _thinned(points, len(points) // 2) for skill, points in found["excess"].items()}
     return found | {"excess": thinned} if thinned != found["excess"] else None
 
@@ -56,7 +61,9 @@ def halved(found: dict[str, Any]) -> dict[str, Any] | None:
 def _first_movers(
     kind: dict[str, list[dict[str, Any]]], kept: list[int], monitor: dict[str, Any]
 ) -> dict[str, Any]:
-    """`of`: for each kept spike [steps before it, statistic], or null; the rest as lab.spikes.by_chance counts it."""
+    """`of`: for each kept spike [steps before it, statistic], or null; the rest as lab.spikes.by_chance
+    counts it.
+    """
     diagnosed = kind.get("diagnostics", [])
     names = {key for line in diagnosed for key in line} - {"kind", "step", "tokens"}
     series = {name: [line.get(name) for line in diagnosed] for name in sorted(names)}
@@ -68,7 +75,9 @@ def _first_movers(
 
 
 def _peaks(diagnostics: list[dict[str, Any]]) -> dict[str, float | None]:
-    """The largest attention logit and the largest stream that any diagnosed step and layer had; steps are thinned."""
+    """The largest attention logit and the largest stream that any diagnosed step and layer had; steps are
+    thinned.
+    """
     found = {}
     for name in PEAKS:
         values = [

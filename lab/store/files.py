@@ -11,7 +11,9 @@ from lab.config.strict import ConfigError
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a committed file, one a line; none without it. Raises ConfigError naming file, line and fix."""
+    """The JSON objects of a committed file, one a line; none without it. Raises ConfigError naming file,
+    line and fix.
+    """
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
         try:
             value = json.loads(line)

@@ -1,4 +1,6 @@
-"""What makes a run the run it is, as 12 hex digits: everything that its numbers depend on but code, versions and hardware."""
+"""What makes a run the run it is, as 12 hex digits: everything that its numbers depend on but code,
+versions and hardware.
+"""
 
 import dataclasses
 import hashlib
@@ -17,7 +19,9 @@ def run_id(config: RunConfig) -> str:
 
 
 def identity(config: RunConfig) -> dict[str, Any]:
-    """The nested values that make a run what it is: without keys at their neutral value, and without file paths."""
+    """The nested values that make a run what it is: without keys at their neutral value, and without file
+    paths.
+    """
 
     def strip(node: Any) -> dict[str, Any]:
         kept = {}

@@ -1,4 +1,6 @@
-"""What do a run's numbers depend on beside its configuration? Code, versions and hardware, as the manifest states them."""
+"""What do a run's numbers depend on beside its configuration? Code, versions and hardware, as the manifest
+states them.
+"""
 
 import hashlib
 import os

@@ -10,8 +10,9 @@
                           checkpoint/      <step>.pt, its commit record <step>.json, <step>.keep where it stays for branches
                           lock             held (flock) by the process that trains the run
 
-Every file but metrics.jsonl is written to a temporary name, synced and renamed. Metrics are appended a line at a time;
-after a crash a torn tail and the steps after the newest checkpoint are cut before training goes on.
+Every file but metrics.jsonl is written to a temporary name, synced and renamed. Metrics are appended a
+line at a time; after a crash a torn tail and the steps after the newest checkpoint are cut before training
+goes on.
 """
 
 import contextlib
@@ -43,7 +44,9 @@ REASON_CHARACTERS = 500
 
 
 def without_paths(data: dict[str, Any]) -> dict[str, Any]:
-    """The data of a configuration without the paths of one machine, which no published record, dashboard or parcel names."""
+    """The data of a configuration without the paths of one machine, which no published record, dashboard
+    or parcel names.
+    """
     return data | {"path": None, "validation_path": None}
 
 
@@ -66,8 +69,8 @@ class RunStore:
     def begin(self, run_id: str, config: RunConfig, manifest: dict[str, Any]) -> None:
         """Record what trains the run from here on; the caller holds its lease.
 
-        Started under another torch or kind of device, it starts anew, for numbers of the two don't mix; continued by
-        other code, its provenance says so.
+        Started under another torch or kind of device, it starts anew, for numbers of the two don't mix;
+        continued by other code, its provenance says so.
         """
         folder, provenance = self.folder(run_id), dict(manifest["provenance"])
         if (folder / "manifest.json").exists():
@@ -84,7 +87,9 @@ class RunStore:
 
     @contextlib.contextmanager
     def lease(self, run_id: str) -> Iterator[bool]:
-        """Hold the run against other processes; yields False, holding nothing, where another process trains it."""
+        """Hold the run against other processes; yields False, holding nothing, where another process
+        trains it.
+        """
         self.folder(run_id).mkdir(parents=True, exist_ok=True)
         with open(self.folder(run_id) / "lock", "w") as file:
             for attempt in range(20):  # a reader in state() holds the lock for an instant
@@ -103,7 +108,8 @@ class RunStore:
     def state(self, run_id: str) -> str:
         """pending, running, lost, pruned or one of END_STATES.
 
-        A run that was started and is neither ended nor held by a live process is lost, or pruned where a study gave it up: resumable.
+        A run that was started and is neither ended nor held by a live process is lost, or pruned where a
+        study gave it up: resumable.
         """
         folder = self.folder(run_id)
         if (folder / "summary.json").exists():
@@ -151,7 +157,9 @@ class RunStore:
         return MetricsLog(path)
 
     def finish(self, run_id: str, summary: dict[str, Any]) -> None:
-        """Record the end state, once. Checkpoints of a finished run are removed but the newest and those to keep."""
+        """Record the end state, once. Checkpoints of a finished run are removed but the newest and those
+        to keep.
+        """
         write_atomic(self.folder(run_id) / "summary.json", dumps(summary, indent=1))
         self._prune_checkpoints(run_id, keep=1)
 
@@ -161,7 +169,9 @@ class RunStore:
         self.finish(run_id, {"state": "failed", "reason": short})
 
     def reopen(self, run_id: str) -> None:
-        """Make a failed run pending again: it goes on from its newest sound checkpoint, or anew without one or its log."""
+        """Make a failed run pending again: it goes on from its newest sound checkpoint, or anew without
+        one or its log.
+        """
         (self.folder(run_id) / "summary.json").unlink()
         found = self._newest_sound(run_id)
         if found is None or self._steps(run_id)[: found[0]] != list(range(1, found[0] + 1)):
@@ -197,9 +207,11 @@ class RunStore:
         self._prune_checkpoints(run_id, keep=KEPT_CHECKPOINTS)
 
     def load_checkpoint(self, run_id: str) -> tuple[int, bytes] | None:
-        """The newest committed checkpoint that verifies, a damaged one passed over; None where the run has none.
+        """The newest committed checkpoint that verifies, a damaged one passed over; None where the run has
+        none.
 
-        Raises ValueError where the run has checkpoints and none verifies: starting over unasked would hide the loss.
+        Raises ValueError where the run has checkpoints and none verifies: starting over unasked would hide
+        the loss.
         """
         found = self._newest_sound(run_id)
         if found is None and self.checkpoints(run_id):
@@ -249,7 +261,8 @@ class RunStore:
                 path.unlink(missing_ok=True)
 
     def adopt(self, record: dict[str, Any], config: RunConfig, manifest: dict[str, Any]) -> bool:
-        """Enter a published record as the result of a run not started here, which leaves it without log and checkpoint.
+        """Enter a published record as the result of a run not started here, which leaves it without log
+        and checkpoint.
 
         Returns whether it was entered: not where another process holds the run, or has ended it.
         """
@@ -296,8 +309,8 @@ class RunStore:
     def collect(self, run_id: str, other: "RunStore") -> str:
         """Take over a run that has ended in another store; "collected", or why not: its state here.
 
-        A run with a result here stays, and so does a running one; of others the checkpoints to keep stay. Raises ConfigError
-        where the other's files do not belong together, and changes nothing.
+        A run with a result here stays, and so does a running one; of others the checkpoints to keep stay.
+        Raises ConfigError where the other's files do not belong together, and changes nothing.
         """
         with self.lease(run_id) as held:
             here = self.folder(run_id)

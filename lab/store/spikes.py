@@ -1,11 +1,12 @@
 """A spike, defined once, and which layer moved first before one.
 
-A step is a spike of threshold k when its value lies at least k standard deviations above the mean of the `window` steps
-before it, once warm-up and a first window are over; the spike score is the share of such steps (OLMo 2, OLMo team 2025,
-arXiv:2501.00656, section 4.1, which uses k = 7 and a window of 1,000; shorter runs need a shorter window). Both signals,
-training loss and gradient norm before clipping, follow this rule, and so does every statistic of a layer where all steps
-are diagnosed: the first mover of a spike is the one whose own rise by that rule came first, in the LOOK_BACK steps up to it.
-With many statistics some rise by chance, so the same search is made before quiet steps as well.
+A step is a spike of threshold k when its value lies at least k standard deviations above the mean of the
+`window` steps before it, once warm-up and a first window are over; the spike score is the share of such
+steps (OLMo 2, OLMo team 2025, arXiv:2501.00656, section 4.1, which uses k = 7 and a window of 1,000;
+shorter runs need a shorter window). Both signals, training loss and gradient norm before clipping, follow
+this rule, and so does every statistic of a layer where all steps are diagnosed: the first mover of a spike
+is the one whose own rise by that rule came first, in the LOOK_BACK steps up to it. With many statistics
+some rise by chance, so the same search is made before quiet steps as well.
 """
 
 import math
@@ -21,7 +22,9 @@ Mover = tuple[int, str]  # how many steps before the spike, 0 for at it, and whi
 
 
 def spike_score(history: Sequence[float], *, window: int, burn_in: int) -> float | None:
-    """Standard deviations of the last value above the mean of the `window` before it; None inside the burn-in."""
+    """Standard deviations of the last value above the mean of the `window` before it; None inside the
+    burn-in.
+    """
     if len(history) <= burn_in + window:
         return None
     before = history[-window - 1 : -1]
@@ -33,7 +36,9 @@ def spike_score(history: Sequence[float], *, window: int, burn_in: int) -> float
 
 
 def summarize(history: Sequence[float], *, window: int, burn_in: int, threshold: float) -> dict[str, Any]:
-    """Spike events and scores of a whole run, with the scale-free ratio of the 99.9th percentile to the median."""
+    """Spike events and scores of a whole run, with the scale-free ratio of the 99.9th percentile to the
+    median.
+    """
     ends = range(burn_in + window + 1, len(history) + 1)
     scores = [
         spike_score(history[max(0, end - window - 1) : end], window=window, burn_in=-1) or 0.0 for end in ends
@@ -52,9 +57,11 @@ def summarize(history: Sequence[float], *, window: int, burn_in: int, threshold:
 
 
 def first_mover(series: Series, step: int, *, window: int, threshold: float) -> Mover | None:
-    """What rose first in the LOOK_BACK steps up to `step` (counted from 1), that step included; None where nothing did.
+    """What rose first in the LOOK_BACK steps up to `step` (counted from 1), that step included; None where
+    nothing did.
 
-    Of several at one step the one that rose furthest. Steps without a whole window before them are not looked at.
+    Of several at one step the one that rose furthest. Steps without a whole window before them are not
+    looked at.
     """
     for at in range(max(step - LOOK_BACK, window + 1), step + 1):
         rises = [
@@ -68,10 +75,11 @@ def first_mover(series: Series, step: int, *, window: int, threshold: float) -> 
 def by_chance(
     series: Series, spikes: Iterable[int], *, steps: int, window: int, threshold: float
 ) -> dict[str, list[int]]:
-    """How often something rose in the LOOK_BACK steps before a spike, and before a quiet step: {...: [how often, of]}.
+    """How often something rose in the LOOK_BACK steps before a spike, and before a quiet step: {...: [how
+    often, of]}.
 
-    Counted are spikes with none in the LOOK_BACK steps before them, and of the steps with none for LOOK_BACK steps either
-    way one in LOOK_BACK + 1.
+    Counted are spikes with none in the LOOK_BACK steps before them, and of the steps with none for
+    LOOK_BACK steps either way one in LOOK_BACK + 1.
     """
     spiked = set(spikes)
     onsets = [step for step in sorted(spiked) if not spiked & set(range(step - LOOK_BACK, step))]

@@ -1,6 +1,8 @@
-"""`python -m lab.sweep.away DIR`: trains the runs of a folder that `lab plan --out DIR` wrote, with torch and numpy alone.
+"""`python -m lab.sweep.away DIR`: trains the runs of a folder that `lab plan --out DIR` wrote, with torch
+and numpy alone.
 
-The same command again continues what was stopped or killed anywhere. The runs come home with `lab collect DIR`.
+The same command again continues what was stopped or killed anywhere. The runs come home with `lab collect
+DIR`.
 """
 
 import argparse

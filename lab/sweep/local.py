@@ -1,8 +1,9 @@
 """Runs planned jobs on this machine's cores or GPU, each in a process of its own, and loses none.
 
-Workers come from a forkserver that has imported torch once. A sweep that is stopped or killed anywhere goes on with the
-same command: finished runs are never trained again, started ones continue from their checkpoint. Two sweeps may share
-runs: the one that holds a run's lease trains it, the other waits for the result.
+Workers come from a forkserver that has imported torch once. A sweep that is stopped or killed anywhere
+goes on with the same command: finished runs are never trained again, started ones continue from their
+checkpoint. Two sweeps may share runs: the one that holds a run's lease trains it, the other waits for the
+result.
 """
 
 import errno

@@ -1,4 +1,5 @@
-"""How do runs travel to a machine that has torch and numpy only, and back? A folder with all that their training needs.
+"""How do runs travel to a machine that has torch and numpy only, and back? A folder with all that their
+training needs.
 
 DIR/plan.json            what was asked, as `lab sweep` keeps it
     jobs.json            the resolved jobs, with paths from DIR
@@ -26,7 +27,8 @@ def store_of(folder: Path) -> RunStore:
 
 
 def pack(plan: Any, folder: Path, store: RunStore) -> None:
-    """Write the folder of a plan; what it holds already of the same plan stays. Runs with a result in the store stay at home.
+    """Write the folder of a plan; what it holds already of the same plan stays. Runs with a result in the
+    store stay at home.
 
     Raises ConfigError where the folder holds other things.
     """
@@ -99,7 +101,9 @@ def jobs_of(folder: Path) -> tuple[dict[str, dict[str, Any]], int | None]:
 
 
 def collect(folder: Path, store: RunStore) -> list[dict[str, Any]]:
-    """Merge the folder's runs with a result into a store, whose own results stay; a record of each planned run."""
+    """Merge the folder's runs with a result into a store, whose own results stay; a record of each planned
+    run.
+    """
     jobs, _ = jobs_of(folder)
     there, rows, problems = store_of(folder), [], []
     for name, job in jobs.items():

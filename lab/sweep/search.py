@@ -1,9 +1,10 @@
 """Which learning rates does a search try, and which one does each arm train with?
 
-Stage 1 trains every arm at every rate of one grid with tuning seeds that judge nothing; while an arm is best at an edge, the
-grid grows there by one step for all arms, MOST_EXTENSIONS times at most. Then each arm that is best inside it tries one rate
-more, where its losses say that the lowest lies. Stage 2 trains the seeds that judge, at the best rate of each arm and at
-the common one, which the baseline is configured with. A diverged run counts as its loss before training.
+Stage 1 trains every arm at every rate of one grid with tuning seeds that judge nothing; while an arm is
+best at an edge, the grid grows there by one step for all arms, MOST_EXTENSIONS times at most. Then each
+arm that is best inside it tries one rate more, where its losses say that the lowest lies. Stage 2 trains
+the seeds that judge, at the best rate of each arm and at the common one, which the baseline is configured
+with. A diverged run counts as its loss before training.
 
 A search is part of a plan record, read by lab/verdict/lr_range.py (seeds, losses, at_init) and reports:
 
@@ -56,11 +57,13 @@ def extended(values: Sequence[float], best: dict[str, float], *, decades: float)
 
 
 def between(found: dict[str, Any]) -> dict[str, float]:
-    """Of each arm with a best rate inside the grid, the rate where a parabola in log rate through three losses is lowest.
+    """Of each arm with a best rate inside the grid, the rate where a parabola in log rate through three
+    losses is lowest.
 
-    These are the best one and those beside it. A rate where a run diverged, or lost half of what training gained, speaks of where
-    learning ends and not of the slope before it; the next one on the other side takes its place. At most half a step from the best
-    rate, and at it where the losses are level or too few are left.
+    These are the best one and those beside it. A rate where a run diverged, or lost half of what training
+    gained, speaks of where learning ends and not of the slope before it; the next one on the other side
+    takes its place. At most half a step from the best rate, and at it where the losses are level or too
+    few are left.
     """
     return {arm: _lowest(found, arm) for arm in found["best"] if found["interior"][arm]}
 
@@ -103,7 +106,8 @@ def table(
 ) -> dict[str, Any]:
     """The search of a plan record from {arm: {rate: {seed: run_id}}} and the record of each of those runs.
 
-    Raises ConfigError for a run that neither finished nor diverged, whose loss is not known, and for runs that are not alike.
+    Raises ConfigError for a run that neither finished nor diverged, whose loss is not known, and for runs
+    that are not alike.
     """
     _comparable(records)
     losses: dict[str, dict[str, list[float | None]]] = {}
@@ -144,8 +148,9 @@ def table(
 def refined(
     found: dict[str, Any], runs: dict[str, dict[str, dict[str, str]]], records: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """The search with what each arm's rate off the grid gave; `runs` as for `table`, one rate an arm, `records` of the whole
-    search. Raises ConfigError as `table` does."""
+    """The search with what each arm's rate off the grid gave; `runs` as for `table`, one rate an arm,
+    `records` of the whole search. Raises ConfigError as `table` does.
+    """
     _comparable(records)
     arms, best, tried = dict(found["arms"]), dict(found["best"]), {}
     for arm, by_rate in runs.items():

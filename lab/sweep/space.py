@@ -65,7 +65,9 @@ class Range:
 
 
 def parsed(texts: Sequence[str]) -> tuple[list[Range], list[str]]:
-    """The ranges among KEY=VALUE texts, and the rest as plain overrides. Raises ConfigError with every problem."""
+    """The ranges among KEY=VALUE texts, and the rest as plain overrides. Raises ConfigError with every
+    problem.
+    """
     ranges, rest, problems = [], [], []
     for text in texts:
         key, _, value = text.partition("=")

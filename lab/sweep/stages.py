@@ -4,8 +4,8 @@
     between    each arm that is best inside the grid at one rate more, on the same seeds
     look       the first look's seeds of every arm; then the next look's, unless every claim is decided
 
-Each stage follows from what the store holds of those before, so a sweep that is stopped or killed in any of them goes on
-with the same command, and no run is trained twice.
+Each stage follows from what the store holds of those before, so a sweep that is stopped or killed in any
+of them goes on with the same command, and no run is trained twice.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def run(
 ) -> Plan:
     """Carry out the stages of `plan` and return the plan as it came to be, with the jobs of all stages.
 
-    carry_out(plan, title) trains the jobs of one stage and keeps its record. stop_early: let the looks of the ablation end
-    the sweep; otherwise all its seeds are trained. Raises Incomplete.
+    carry_out(plan, title) trains the jobs of one stage and keeps its record. stop_early: let the looks of
+    the ablation end the sweep; otherwise all its seeds are trained. Raises Incomplete.
     """
     if search:
         plan = _searched(plan, store, carry_out, results)

@@ -1,13 +1,16 @@
-"""Which values of some keys are best? Optuna asks, runs answer, and what is dropped early is dropped on the way.
+"""Which values of some keys are best? Optuna asks, runs answer, and what is dropped early is dropped on
+the way.
 
-A study lives in results/tune/<name>.journal, or at any RDB URL; it is made once and the same command goes on with it.
-Trials come in batches. With pruning a batch is a bracket of successive halving (Jamieson & Talwalkar 2016,
-arXiv:1502.07943): all its runs train to the first rung, the best 1 / `factor` of them to the next, and so on; a promoted run
-goes on from its checkpoint, with the schedule of the whole budget in every rung. Rungs are steps at which a run is evaluated.
+A study lives in results/tune/<name>.journal, or at any RDB URL; it is made once and the same command goes
+on with it. Trials come in batches. With pruning a batch is a bracket of successive halving (Jamieson &
+Talwalkar 2016, arXiv:1502.07943): all its runs train to the first rung, the best 1 / `factor` of them to
+the next, and so on; a promoted run goes on from its checkpoint, with the schedule of the whole budget in
+every rung. Rungs are steps at which a run is evaluated.
 
-A diverged run is told as its loss before training, so that the sampler learns from it; a failed one as failed. Trials that a
-killed process left running are told as failed and asked again with the same values: their runs go on where they were. A trial's
-suggestion depends on the seed, its number and the trials told before, so a study repeats from its seed, killed or not.
+A diverged run is told as its loss before training, so that the sampler learns from it; a failed one as
+failed. Trials that a killed process left running are told as failed and asked again with the same values:
+their runs go on where they were. A trial's suggestion depends on the seed, its number and the trials told
+before, so a study repeats from its seed, killed or not.
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ class Rungs:
 
 @dataclass
 class Outcome:
-    """What came of a study: trials by state, the best, how often the order of promoted trials changed, importances.
+    """What came of a study: trials by state, the best, how often the order of promoted trials changed,
+    importances.
 
     stopped: why it ended before it had all its trials.
     """
@@ -122,8 +126,9 @@ def search(
 ) -> Outcome:
     """Go on with a study until `trials` of it have been told.
 
-    score(points by trial number, step) trains those trials to that step and returns their loss there: a diverged one's loss
-    before training, None where a run failed. drop(points) is told of those that go no further.
+    score(points by trial number, step) trains those trials to that step and returns their loss there: a
+    diverged one's loss before training, None where a run failed. drop(points) is told of those that go no
+    further.
     """
     recover(study)
     points = _points(sampler, ranges, seed=seed, trials=trials)
@@ -200,7 +205,9 @@ def check_name(name: str) -> None:
 def _bracket(
     study: Any, trials: dict[int, Any], score: Score, rungs: Rungs, drop: Callable[[dict[int, Point]], None]
 ) -> None:
-    """Train a batch rung by rung, then tell all of it: what is killed before is asked again whole, and no run is lost."""
+    """Train a batch rung by rung, then tell all of it: what is killed before is asked again whole, and no
+    run is lost.
+    """
     from optuna.trial import TrialState
 
     left, ended = dict(trials), dict[int, dict[str, Any]]()
@@ -228,7 +235,9 @@ def _bracket(
 
 
 def _ask(study: Any, ranges: Sequence[Range], points: Sequence[Point], *, seed: int) -> Any:
-    """The next trial: one that waits, else the next of the listed points, else what TPE suggests; None where no point is left."""
+    """The next trial: one that waits, else the next of the listed points, else what TPE suggests; None
+    where no point is left.
+    """
     import warnings
 
     from optuna.exceptions import ExperimentalWarning
@@ -249,7 +258,9 @@ def _ask(study: Any, ranges: Sequence[Range], points: Sequence[Point], *, seed: 
 
 
 def _points(sampler: str, ranges: Sequence[Range], *, seed: int, trials: int) -> list[Point]:
-    """The points of a grid or of a scrambled Sobol sequence, in order; none where they are suggested one by one."""
+    """The points of a grid or of a scrambled Sobol sequence, in order; none where they are suggested one
+    by one.
+    """
     keys = [found.key for found in ranges]
     if sampler == "grid":
         return [
@@ -283,7 +294,9 @@ def _failed(study: Any) -> list[Any]:
 
 
 def _order(study: Any, rungs: Rungs) -> list[dict[str, Any]]:
-    """For each rung before the end, how many pairs of trials that both finished stood in the other order there."""
+    """For each rung before the end, how many pairs of trials that both finished stood in the other order
+    there.
+    """
     from optuna.trial import TrialState
 
     ended = study.get_trials(states=(TrialState.COMPLETE,))

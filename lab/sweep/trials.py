@@ -1,4 +1,6 @@
-"""How does a trial of a study become a run, and what is its loss at a step? The runs are ordinary ones of the store."""
+"""How does a trial of a study become a run, and what is its loss at a step? The runs are ordinary ones of
+the store.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ METRIC = "val/bpb"
 
 
 class Trials:
-    """Trains the trials of a study to a step. `steps` and `points`: those of a run, and its evaluations, at all low ends."""
+    """Trains the trials of a study to a step. `steps` and `points`: those of a run, and its evaluations,
+    at all low ends.
+    """
 
     def __init__(
         self,
@@ -48,9 +52,11 @@ class Trials:
         )
 
     def score(self, points: dict[int, Point], step: int) -> dict[int, float | None]:
-        """The loss of each trial at a step, which they are trained to where they aren't there yet; None where one can't be.
+        """The loss of each trial at a step, which they are trained to where they aren't there yet; None
+        where one can't be.
 
-        A run of another number of steps is taken at the evaluation of the same number, after as large a share of its training.
+        A run of another number of steps is taken at the evaluation of the same number, after as large a
+        share of its training.
         """
         jobs, ends = {}, {}
         evaluation = round(step * self.points / self.steps)
@@ -75,7 +81,9 @@ class Trials:
                 self.store.prune(name)
 
     def _loss(self, name: str, step: int) -> float | None:
-        """At an evaluated step. A run taken from published lines has no log, but its curve has the evaluations."""
+        """At an evaluated step. A run taken from published lines has no log, but its curve has the
+        evaluations.
+        """
         state = self.store.state(name)
         if state in ("failed", "pending"):
             return None

@@ -5,8 +5,9 @@
     tensorboard.py   TensorBoard, event files in a folder
     layers.py        the picture of a run's layers, shown by all three
 
-`open(card, folder=, mode=)` shows a run and returns its Board; `log` adds the row of one step, `close` ends it.
-A row's values are numbers, a picture (the bytes of a PNG) or the text samples of the step (a list of records).
+`open(card, folder=, mode=)` shows a run and returns its Board; `log` adds the row of one step, `close`
+ends it. A row's values are numbers, a picture (the bytes of a PNG) or the text samples of the step (a list
+of records).
 """
 
 from dataclasses import dataclass

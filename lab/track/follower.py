@@ -1,9 +1,9 @@
 """How do the runs get to a dashboard without ever standing in the way of training?
 
-The run store is the truth and the dashboard a mirror of it. A separate process, the follower, reads metrics.jsonl as
-it grows and logs it to W&B, online where there is a login and offline where there is none, or to another of lab/board.
-Training never waits for it, and a client that hangs or crashes takes down only the follower; `sync` sends later what
-is missing.
+The run store is the truth and the dashboard a mirror of it. A separate process, the follower, reads
+metrics.jsonl as it grows and logs it to W&B, online where there is a login and offline where there is
+none, or to another of lab/board. Training never waits for it, and a client that hangs or crashes takes
+down only the follower; `sync` sends later what is missing.
 
     <mirror>/follower.log     what the followers and the client had to say
              lock             held (flock) by the one process that writes to the mirror
@@ -41,7 +41,9 @@ def mode_of(board: str, mode: str) -> str:
 
 
 def client_environment(mode: str) -> dict[str, str]:
-    """This process's environment less all that could name or send a run elsewhere and, but for online, less the key."""
+    """This process's environment less all that could name or send a run elsewhere and, but for online,
+    less the key.
+    """
     passed = wandb.LOGIN_VARIABLES if mode == "online" else wandb.LOGIN_VARIABLES - {"WANDB_API_KEY"}
     environment = {k: v for k, v in os.environ.items() if not k.startswith(CLIENT_PREFIXES) or k in passed}
     return {**environment, "WANDB_ERROR_REPORTING": "false"}
@@ -50,7 +52,8 @@ def client_environment(mode: str) -> dict[str, str]:
 def follow(mirror: Mirror, *, mode: str, run_ids: list[str], stop: threading.Event) -> None:
     """Mirror the runs in `run_ids`, which may grow meanwhile, until `stop` is set and all there is was sent.
 
-    The first failure online turns to offline for good; a run that fails otherwise is left out. Both are logged.
+    The first failure online turns to offline for good; a run that fails otherwise is left out. Both are
+    logged.
     """
     open_runs: dict[str, RunMirror] = {}
     left_out: set[str] = set()
@@ -128,7 +131,8 @@ class Follower:
 def start(
     runs_folder: Path, mirror_folder: Path, run_ids: Iterable[str], *, board: str, project: str, mode: str
 ) -> Follower | None:
-    """Start a follower for these runs and those announced later; None where it is switched off or can't start.
+    """Start a follower for these runs and those announced later; None where it is switched off or can't
+    start.
 
     The follower ends by itself when this process does. Raises ConfigError as `wandb.resolve_mode` does.
     """
@@ -182,11 +186,11 @@ def sync(
 ) -> list[dict[str, Any]]:
     """Send what the dashboard lacks of the runs in the store; repeating it sends nothing twice.
 
-    To W&B it uploads, unless `mode` is offline. Returns {"id", "state", "sent" (rows)} of each run that has started. The
-    state is "synced" (the dashboard has it to its end), "partial" (it has all there is of a run without an end) or
-    "failed", then with a "reason". Once W&B has not answered in time, the remaining runs are failed untried. This
-    process loses the variables that could name a run. Raises ConfigError if nobody is logged in or another process
-    writes to the mirror.
+    To W&B it uploads, unless `mode` is offline. Returns {"id", "state", "sent" (rows)} of each run that
+    has started. The state is "synced" (the dashboard has it to its end), "partial" (it has all there is of
+    a run without an end) or "failed", then with a "reason". Once W&B has not answered in time, the
+    remaining runs are failed untried. This process loses the variables that could name a run. Raises
+    ConfigError if nobody is logged in or another process writes to the mirror.
     """
     if board == "wandb":
         mode = "offline" if mode == "offline" else "online"

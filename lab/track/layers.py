@@ -1,7 +1,8 @@
-"""How did gradient norm, residual stream and attention logits of each layer move over training, in one picture?
+"""How did gradient norm, residual stream and attention logits of each layer move over training, in one
+picture?
 
-Heat maps of layers over tokens with one logarithmic colour scale each: a layer that drifts away from the others, or a
-step at which all of them jump, shows as a stripe.
+Heat maps of layers over tokens with one logarithmic colour scale each: a layer that drifts away from the
+others, or a step at which all of them jump, shows as a stripe.
 """
 
 import io

@@ -1,8 +1,9 @@
 """One run of the store, shown at a dashboard: which rows it has, what was sent, and where to go on.
 
-A row is one training step: evaluation, diagnostics, spikes and text samples of the step are columns of its row. A spike
-shows as `spike/<signal>` = its score in standard deviations, with the number of spikes so far in
-`spike/<signal>/count`. The last row of a run that has ended also holds `layers`, the picture of its layers.
+A row is one training step: evaluation, diagnostics, spikes and text samples of the step are columns of its
+row. A spike shows as `spike/<signal>` = its score in standard deviations, with the number of spikes so far
+in `spike/<signal>/count`. The last row of a run that has ended also holds `layers`, the picture of its
+layers.
 
     <mirror>/mirrored.json    what the dashboard has of each run, see `Journal`
              ...              the client's own files, see lab/board
@@ -156,7 +157,9 @@ class RunMirror:
         self.sent = 0
 
     def advance(self) -> bool:
-        """Log the steps completed since the last call; True when it has ended and is closed at the dashboard too."""
+        """Log the steps completed since the last call; True when it has ended and is closed at the
+        dashboard too.
+        """
         try:
             return self._advance()
         except BaseException:

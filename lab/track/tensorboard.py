@@ -1,7 +1,8 @@
 """How does a run look in TensorBoard?
 
-A run is the folder <group>/<arm>-seed<seed>-<id>, so runs sort and filter by ablation and arm, and a curve's step is
-`tokens`. TensorBoard has neither run states nor a table of configurations: both stand as texts, `config` and `final`.
+A run is the folder <group>/<arm>-seed<seed>-<id>, so runs sort and filter by ablation and arm, and a
+curve's step is `tokens`. TensorBoard has neither run states nor a table of configurations: both stand as
+texts, `config` and `final`.
 
     tensorboard --logdir <folder>
 """

@@ -1,8 +1,8 @@
 """How does a run look in Trackio?
 
-One database of the project in the folder; a run's name is <arm>-seed<seed>-<id>, its group the ablation. The x-axis is
-a choice in the dashboard: take `tokens`. Trackio has no run states and no summary: the last row holds `final/<key>`, and
-a run that diverged or failed raises an alert.
+One database of the project in the folder; a run's name is <arm>-seed<seed>-<id>, its group the ablation.
+The x-axis is a choice in the dashboard: take `tokens`. Trackio has no run states and no summary: the last
+row holds `final/<key>`, and a run that diverged or failed raises an alert.
 
     TRACKIO_DIR=<folder> trackio show --project <project>
 """

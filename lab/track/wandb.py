@@ -1,8 +1,8 @@
 """How does a run look at Weights & Biases, and who is logged in there?
 
-Group is the ablation, job type the arm, and every panel's x-axis is `tokens`. summary.json shows as `final/<key>`. A
-run that diverged or failed ends with exit code 1, so W&B lists it as failed; the state also is a tag and `state` in the
-configuration, by which the table of runs groups.
+Group is the ablation, job type the arm, and every panel's x-axis is `tokens`. summary.json shows as
+`final/<key>`. A run that diverged or failed ends with exit code 1, so W&B lists it as failed; the state
+also is a tag and `state` in the configuration, by which the table of runs groups.
 
     <folder>/wandb/   the client's folders; `wandb leet <folder>/wandb` shows them without an account
              data/    tables on their way, for `wandb sync`

@@ -1,1 +1,3 @@
-"""Training one run: loss, optimizer, schedule, evaluation, the stability monitor, checkpoints, and the loop that uses them."""
+"""Training one run: loss, optimizer, schedule, evaluation, the stability monitor, checkpoints, and the
+loop that uses them.
+"""

@@ -1,4 +1,6 @@
-"""Texts that a model writes, for a reader's own judgement: ancestral sampling at a temperature, the likeliest token at 0."""
+"""Texts that a model writes, for a reader's own judgement: ancestral sampling at a temperature, the
+likeliest token at 0.
+"""
 
 import numpy as np
 import torch

@@ -1,9 +1,11 @@
-"""Validation loss in nats a token and in bits a byte of original text; where the corpus's floor is known, the excess over it.
+"""Validation loss in nats a token and in bits a byte of original text; where the corpus's floor is known,
+the excess over it.
 
-A model's surprisal of a word is summed over its tokens, and that the word ends there belongs to it too, though a tokenizer
-which begins tokens with white space pays for that in the next token (Pimentel & Meister 2024, arXiv:2406.14561). So the
-event is the one whose probability the story generator knows, and skills sum to the total. The mean excess is a
-Kullback-Leibler divergence: below zero by more than chance, validation text has leaked into training or a sum is wrong.
+A model's surprisal of a word is summed over its tokens, and that the word ends there belongs to it too,
+though a tokenizer which begins tokens with white space pays for that in the next token (Pimentel & Meister
+2024, arXiv:2406.14561). So the event is the one whose probability the story generator knows, and skills
+sum to the total. The mean excess is a Kullback-Leibler divergence: below zero by more than chance,
+validation text has leaked into training or a sum is wrong.
 """
 
 import math
@@ -35,9 +37,10 @@ def evaluate(
 ) -> dict[str, float | int | None]:
     """Plain cross-entropy with nothing dropped.
 
-    val/loss and val/entropy of the predictions (nats a token), val/bpb and val/bytes are over every scored token, val/bpb/<language> over those of one
-    language. Over the exact part of val/exact_bytes, in bits a byte of it, None where there is none: val/floor_bpb,
-    val/excess_bpb, val/excess_error (its standard error over stories) and val/excess/<skill>, which sum to val/excess_bpb.
+    val/loss and val/entropy of the predictions (nats a token), val/bpb and val/bytes are over every scored
+    token, val/bpb/<language> over those of one language. Over the exact part of val/exact_bytes, in bits a
+    byte of it, None where there is none: val/floor_bpb, val/excess_bpb, val/excess_error (its standard
+    error over stories) and val/excess/<skill>, which sum to val/excess_bpb.
     """
     nats_of_row, excess_of_row = [], []
     excess_of_skill = np.zeros(len(shards.skills))
@@ -96,7 +99,9 @@ def _entropy(logits: Tensor) -> Tensor:
 
 
 def _word_nats(logits: Tensor, nats: np.ndarray, batch: EvaluationBatch, shards: Shards) -> np.ndarray:
-    """float64 [rows, T + 1]: what each token of the exact part costs, that a word ends counted at its own last token."""
+    """float64 [rows, T + 1]: what each token of the exact part costs, that a word ends counted at its own
+    last token.
+    """
     costs = np.pad(nats, ((0, 0), (1, 0))) * (batch.skill != NO_SKILL)
     row, position = np.nonzero(shards.starts_word[batch.tokens[:, 1:]] & (batch.skill[:, :-1] != NO_SKILL))
     boundary = _end_nats(logits[row, position], shards.starts_word)
@@ -122,7 +127,9 @@ def forced_choices(
     device: str,
     autocast: AbstractContextManager,
 ) -> dict[str, float]:
-    """Per skill, how often the true continuation has the higher probability; a tie counts half. Chance is 0.5."""
+    """Per skill, how often the true continuation has the higher probability; a tie counts half. Chance is
+    0.5.
+    """
     right, asked = np.zeros(len(shards.skills)), np.zeros(len(shards.skills))
     for batch in batches:
         rows = torch.from_numpy(batch.tokens).to(device)

@@ -1,11 +1,13 @@
-"""How does the loss on the same tokens change with the length of the context, up to and beyond the trained one?
+"""How does the loss on the same tokens change with the length of the context, up to and beyond the trained
+one?
 
-The validation text in sequence, documents one after the other, is cut into blocks of context_length targets. At length k the
-model reads the k * context_length tokens up to the block's last target and nothing else, and is scored on the block: the
-targets, and so their bytes, are the same at every length, a target at place i of the block has (k - 1) context_length + i
-tokens before it, and each block has the full context of the greatest length before it. At length 1 that is the usual
-evaluation in rows that don't overlap, whose first targets know little: a lower loss at length 2 than at 1 may come of that
-alone (Press et al. 2021, 2108.12409, section 2 and appendix B), a higher one does not.
+The validation text in sequence, documents one after the other, is cut into blocks of context_length
+targets. At length k the model reads the k * context_length tokens up to the block's last target and
+nothing else, and is scored on the block: the targets, and so their bytes, are the same at every length, a
+target at place i of the block has (k - 1) context_length + i tokens before it, and each block has the full
+context of the greatest length before it. At length 1 that is the usual evaluation in rows that don't
+overlap, whose first targets know little: a lower loss at length 2 than at 1 may come of that alone (Press
+et al. 2021, 2108.12409, section 2 and appendix B), a higher one does not.
 """
 
 import math
@@ -29,7 +31,9 @@ def name_of(length: int) -> str:
 
 
 def block_ends(tokens: int, context_length: int, greatest: int) -> np.ndarray:
-    """int64 [blocks]: where each block's last target stands in a stream of `tokens`; none where the text is too short."""
+    """int64 [blocks]: where each block's last target stands in a stream of `tokens`; none where the text
+    is too short.
+    """
     blocks = max(0, (tokens - 1) // context_length - (greatest - 1))
     chosen = np.unique(np.linspace(0, blocks - 1, min(blocks, MOST_BLOCKS)).round().astype(np.int64))
     return (greatest + chosen) * context_length

@@ -1,7 +1,7 @@
 """The training loop: one run, from its first step or its newest checkpoint to an end state.
 
-fp32 on CPUs, bf16 autocast over fp32 weights where asked. On CPU in fp32 with one thread a resumed run repeats the
-uninterrupted one bit for bit.
+fp32 on CPUs, bf16 autocast over fp32 weights where asked. On CPU in fp32 with one thread a resumed run
+repeats the uninterrupted one bit for bit.
 """
 
 import math
@@ -46,10 +46,11 @@ def train(
     until_step: int | None = None,
     after: tuple[Reading, ...] = (),
 ) -> str | None:
-    """Train to an end state and return it; or, once `stop()` is true or `until_step` is reached, save a checkpoint and return None.
+    """Train to an end state and return it; or, once `stop()` is true or `until_step` is reached, save a
+    checkpoint and return None.
 
-    Checkpoints at multiples of `keep_every` stay. A run with `init_from` starts from weights and moments of its parent, which
-    and whose own parents read `after` of the training text.
+    Checkpoints at multiples of `keep_every` stay. A run with `init_from` starts from weights and moments
+    of its parent, which and whose own parents read `after` of the training text.
     """
     model = Transformer(config)
     initialize(model, init=config.init, seed=config.seed)

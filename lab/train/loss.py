@@ -1,4 +1,6 @@
-"""What training minimises: cross-entropy, the only loss that is reported, plus terms that only shape the gradient."""
+"""What training minimises: cross-entropy, the only loss that is reported, plus terms that only shape the
+gradient.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -6,14 +8,18 @@ from torch import Tensor
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Summed negative log-likelihood in nats. logits [..., vocab_size] in any dtype, computed in fp32; targets [...] int64."""
+    """Summed negative log-likelihood in nats. logits [..., vocab_size] in any dtype, computed in fp32;
+    targets [...] int64.
+    """
     return F.cross_entropy(logits.float().flatten(0, -2), targets.flatten(), reduction="sum")
 
 
 def uniform_cross_entropy(logits: Tensor) -> Tensor:
-    """Summed cross-entropy in nats of the uniform distribution against the predictions, the term that label smoothing adds.
+    """Summed cross-entropy in nats of the uniform distribution against the predictions, the term that
+    label smoothing adds.
 
-    Targets smoothed by e cost (1 - e) cross_entropy + e uniform_cross_entropy (Szegedy et al. 2016, arXiv:1512.00567, section 7).
+    Targets smoothed by e cost (1 - e) cross_entropy + e uniform_cross_entropy (Szegedy et al. 2016,
+    arXiv:1512.00567, section 7).
     """
     logits = logits.float()
     return (torch.logsumexp(logits, dim=-1) - logits.mean(dim=-1)).sum()

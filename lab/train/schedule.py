@@ -1,7 +1,7 @@
 """How does the learning rate move over a run? A pure function of the step, so a resumed run can't drift.
 
-After a linear warm-up: cosine (Loshchilov & Hutter 2017, arXiv:1608.03983), linear, constant, or wsd = warm-up, stable,
-linear decay (Hu et al. 2024, arXiv:2404.06395).
+After a linear warm-up: cosine (Loshchilov & Hutter 2017, arXiv:1608.03983), linear, constant, or wsd =
+warm-up, stable, linear decay (Hu et al. 2024, arXiv:2404.06395).
 """
 
 import math
@@ -35,7 +35,9 @@ def warmup_steps(steps: int, schedule: Schedule) -> int:
 
 
 def factor(step: int, *, steps: int, schedule: Schedule) -> float:
-    """Learning rate of optimizer step `step` (1 ... steps) as a fraction of the peak; the last step reaches the final fraction."""
+    """Learning rate of optimizer step `step` (1 ... steps) as a fraction of the peak; the last step
+    reaches the final fraction.
+    """
     warmup = warmup_steps(steps, schedule)
     if step <= warmup:
         return step / warmup

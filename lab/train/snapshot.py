@@ -1,4 +1,6 @@
-"""Training state to bytes and back. Weights and moments go by parameter name; reading never runs code from the file."""
+"""Training state to bytes and back. Weights and moments go by parameter name; reading never runs code from
+the file.
+"""
 
 import io
 
@@ -9,7 +11,9 @@ from lab.train.optimizer import load_state_by_name, state_by_name
 
 
 def pack(model: nn.Module, optimizer: torch.optim.Optimizer, *, step: int, bytes_seen: int) -> bytes:
-    """Everything that training after `step` depends on; data order, dropout and schedule are functions of the step."""
+    """Everything that training after `step` depends on; data order, dropout and schedule are functions of
+    the step.
+    """
     buffer = io.BytesIO()
     state = {
         "model": model.state_dict(),
@@ -24,7 +28,9 @@ def pack(model: nn.Module, optimizer: torch.optim.Optimizer, *, step: int, bytes
 def unpack(
     payload: bytes, model: nn.Module, optimizer: torch.optim.Optimizer, *, device: str
 ) -> tuple[int, int]:
-    """Load a packed state into model and optimizer; returns (step, bytes seen). Raises on any differing name or shape."""
+    """Load a packed state into model and optimizer; returns (step, bytes seen). Raises on any differing
+    name or shape.
+    """
     state = torch.load(io.BytesIO(payload), map_location=device, weights_only=True)
     model.load_state_dict(state["model"], strict=True)
     load_state_by_name(optimizer, model, state["optimizer"])
@@ -32,7 +38,9 @@ def unpack(
 
 
 def unpack_weights(payload: bytes, model: nn.Module) -> None:
-    """Load the weights of a packed state alone, onto the CPU. Raises RuntimeError on any differing name or shape."""
+    """Load the weights of a packed state alone, onto the CPU. Raises RuntimeError on any differing name or
+    shape.
+    """
     state = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
     model.load_state_dict(state["model"], strict=True)
 

@@ -1,8 +1,9 @@
 """Spikes as they come, and divergence, defined once.
 
-Both signals, training loss and gradient norm before clipping, follow the rule of lab/store/spikes.py. A run has diverged when loss
-or gradient norm is not finite, when its loss stays above `divergence_factor` times ln(vocab_size) for `divergence_patience`
-steps after warm-up, or when it ends above the unigram entropy of the validation text.
+Both signals, training loss and gradient norm before clipping, follow the rule of lab/store/spikes.py. A
+run has diverged when loss or gradient norm is not finite, when its loss stays above `divergence_factor`
+times ln(vocab_size) for `divergence_patience` steps after warm-up, or when it ends above the unigram
+entropy of the validation text.
 """
 
 import math

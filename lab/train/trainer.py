@@ -1,7 +1,7 @@
 """One run's model, optimizer and data, and what is done with them: a step, and the evaluations.
 
-The loss of a step is the mean over all its tokens whatever the micro-batches; loss and gradient norm are checked before the
-optimizer moves a weight.
+The loss of a step is the mean over all its tokens whatever the micro-batches; loss and gradient norm are
+checked before the optimizer moves a weight.
 """
 
 from contextlib import nullcontext
@@ -23,7 +23,9 @@ from lab.train.stability import SIGNALS
 
 
 class Step(NamedTuple):
-    """What a step logs: values, diagnostics (or {}), bytes of the text it read, and why no weight was moved (or None)."""
+    """What a step logs: values, diagnostics (or {}), bytes of the text it read, and why no weight was
+    moved (or None).
+    """
 
     values: dict[str, float]
     diagnostics: dict[str, float]
@@ -128,7 +130,9 @@ class Trainer:
         )
 
     def skills(self, evaluated: dict[str, Any]) -> dict[str, Any]:
-        """Words, floor, excess and forced-choice accuracy of each skill; forced choices vary in length, so uncompiled."""
+        """Words, floor, excess and forced-choice accuracy of each skill; forced choices vary in length, so
+        uncompiled.
+        """
         if evaluated["val/excess_bpb"] is None:
             return {}
         evaluation = self.config.evaluation

@@ -1,7 +1,8 @@
 """One run in a process of its own: needs torch and numpy, reads the resolved config as JSON, never raises.
 
 A job is a plain dict: config (JSON form of RunConfig), run_id, manifest, store, shards (folders), device,
-checkpoint_seconds, keep_every, threads; until_step where the run is to pause there, to be continued or not. The manifest of a run with a parent names it (lab/plan/branch.py).
+checkpoint_seconds, keep_every, threads; until_step where the run is to pause there, to be continued or
+not. The manifest of a run with a parent names it (lab/plan/branch.py).
 """
 
 import errno
@@ -56,7 +57,9 @@ def work(job: dict[str, Any]) -> None:
 
 
 def _ended(job: dict[str, Any], store: RunStore, stop: Callable[[], bool]) -> bool:
-    """Train to an end state, or to where `stop` pauses the run; a failure is written down. Raises OSError for a full disk."""
+    """Train to an end state, or to where `stop` pauses the run; a failure is written down. Raises OSError
+    for a full disk.
+    """
     try:
         return _train(job, store, stop) is not None
     except Exception as error:

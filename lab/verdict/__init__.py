@@ -1,4 +1,5 @@
-"""What do the runs of a plan mean? From run records to claims that hold or don't; it trains nothing and imports no torch.
+"""What do the runs of a plan mean? From run records to claims that hold or don't; it trains nothing and
+imports no torch.
 
 outcomes        the words for what can become of a claim
 stats           intervals and p values                  metric          the number that a claim judges

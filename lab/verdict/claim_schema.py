@@ -6,8 +6,8 @@
     predicate                              {name: {...}} of lab/verdict/predicates.py, or {all: [{name: {...}}, ...]}
     family                                 optional: claims of one family share the 5 % (Holm); else all of the file do
 
-A margin is a number, a fraction where the metric is relative, or {seed_sds: 2}: that many standard deviations of the
-baseline over seeds, as `lab noise` measured them before.
+A margin is a number, a fraction where the metric is relative, or {seed_sds: 2}: that many standard
+deviations of the baseline over seeds, as `lab noise` measured them before.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ CHOICES = {"direction": DIRECTIONS, "measure": MEASURES[:2], "test": TRENDS}
 
 
 def problems(claims: Sequence[dict[str, Any]], *, arms: Sequence[str], families: Sequence[str]) -> list[str]:
-    """Everything wrong with the claims of an ablation file that has these arms and families; empty when all is well."""
+    """Everything wrong with the claims of an ablation file that has these arms and families; empty when
+    all is well.
+    """
     found = []
     for number, claim in enumerate(claims):
         where, known = f"claims[{number}]", (*CLAIM_KEYS, *OPTIONAL_KEYS)

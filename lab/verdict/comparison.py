@@ -1,7 +1,7 @@
 """By how much is one arm worse than another, seed by seed, and what does a test make of it?
 
-A comparison is one number a seed, positive where the first arm is worse, whichever way the metric goes. Statements are
-what predicates make of comparisons (lab/verdict/predicates.py).
+A comparison is one number a seed, positive where the first arm is worse, whichever way the metric goes.
+Statements are what predicates make of comparisons (lab/verdict/predicates.py).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from lab.verdict.stats import Estimate
 class Comparison:
     """One arm against another over the seeds that both have; `sample` is by rising seed.
 
-    `diverged` has the arms with diverged runs, which enter as before training unless the metric counts a run's own steps. Where that
-    leaves nothing to tell which side is worse, as where both diverged for one seed, `ranked` is False and every p value is 1.
+    `diverged` has the arms with diverged runs, which enter as before training unless the metric counts a
+    run's own steps. Where that leaves nothing to tell which side is worse, as where both diverged for one
+    seed, `ranked` is False and every p value is 1.
     """
 
     arm: str
@@ -54,7 +55,9 @@ class Comparison:
         return min(1.0, 2 * min(self.p_above(margin), self.p_below(-margin)))
 
     def detectable(self, alpha: float, *, n: int | None = None) -> float:
-        """Difference found with probability 0.8 at this spread, by `n` seeds or as many as there are; inf where none is."""
+        """Difference found with probability 0.8 at this spread, by `n` seeds or as many as there are; inf
+        where none is.
+        """
         if not self.ranked or (sd := self.estimate.sd) is None:
             return math.inf
         return stats.detectable_effect(sd=sd, n=n or len(self.sample), alpha=alpha)
@@ -112,8 +115,9 @@ def interaction(a: Arm, b: Arm, c: Arm, d: Arm, metric: Metric) -> Comparison:
 class Statement:
     """One part of a claim. `known` is False where the plan lacks what it needs and the other parts decide.
 
-    `p_small` is None where the statement has no margin to be small by; `decisive` is the comparison whose spread says what could have been found, `comparisons` those to be shown;
-    `could_find` says the same in words where no comparison does; `chances` is how often `some` multiplied the decisive p value, `sides`
+    `p_small` is None where the statement has no margin to be small by; `decisive` is the comparison whose
+    spread says what could have been found, `comparisons` those to be shown; `could_find` says the same in
+    words where no comparison does; `chances` is how often `some` multiplied the decisive p value, `sides`
     how many its test has; `statistical` is False for what can't be wrong by chance.
     """
 

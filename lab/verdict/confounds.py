@@ -1,4 +1,5 @@
-"""What else differs between the arms of a plan, and what can its runs not show? Plain sentences, with figures.
+"""What else differs between the arms of a plan, and what can its runs not show? Plain sentences, with
+figures.
 
 Each function answers for one confound and returns sentences, none where there is nothing to say.
 """

@@ -1,12 +1,14 @@
 """What did each arm of a plan measure, seed by seed?
 
-`gather` joins a plan with run records (plain JSON, as lab/plan/planning.py and lab/store/run_store.py write them) into arms whose values
-pair by seed. Only like runs pair: equal mathematics (NUMERICS), device kind, precision, torch version, data and
-scored text. Where records differ in those, the largest group is kept; the others are excluded and named, never averaged
-in. A run that never evaluated is not unlike for that.
+`gather` joins a plan with run records (plain JSON, as lab/plan/planning.py and lab/store/run_store.py
+write them) into arms whose values pair by seed. Only like runs pair: equal mathematics (NUMERICS), device
+kind, precision, torch version, data and scored text. Where records differ in those, the largest group is
+kept; the others are excluded and named, never averaged in. A run that never evaluated is not unlike for
+that.
 
-A diverged run enters as what it had before training (lab/verdict/metric.py) and is never dropped. A run that failed, was lost, was
-pruned or has not ended leaves its arm incomplete: the planned seeds are the sample, and no verdict rests on part of it.
+A diverged run enters as what it had before training (lab/verdict/metric.py) and is never dropped. A run
+that failed, was lost, was pruned or has not ended leaves its arm incomplete: the planned seeds are the
+sample, and no verdict rests on part of it.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ METRIC = "val/bpb"
 class Arm:
     """One arm: the state of every planned seed, the records that may be paired, and the metric of its runs.
 
-    `states` maps seed to run state ("excluded" for a run unlike the others); `values` maps seed to metric and holds
-    finished runs only, `at_init` those that diverged; `x` is None on an axis without numbers; `records` maps seed to the
-    record of every run that is neither pending nor excluded.
+    `states` maps seed to run state ("excluded" for a run unlike the others); `values` maps seed to metric
+    and holds finished runs only, `at_init` those that diverged; `x` is None on an axis without numbers;
+    `records` maps seed to the record of every run that is neither pending nor excluded.
     """
 
     name: str
@@ -79,9 +81,10 @@ class Arm:
 class Evidence:
     """The arms of a plan by one metric, what their paired runs have in common, and the runs left out.
 
-    `seeds` are those of the values, in the order they join; `lines` maps the labels of the plan's reference lines to bits
-    per byte; `excluded` has {run_id, arm, seed, reason}; `search` is that of lab/verdict/lr_range.py; `noise` that of lab/verdict/seed_noise.py,
-    None where it was measured on runs unlike these; `exact` maps claims to their lines of results/exact.jsonl.
+    `seeds` are those of the values, in the order they join; `lines` maps the labels of the plan's
+    reference lines to bits per byte; `excluded` has {run_id, arm, seed, reason}; `search` is that of
+    lab/verdict/lr_range.py; `noise` that of lab/verdict/seed_noise.py, None where it was measured on runs
+    unlike these; `exact` maps claims to their lines of results/exact.jsonl.
     """
 
     arms: tuple[Arm, ...]
@@ -214,7 +217,9 @@ def is_searched(plan: dict[str, Any]) -> bool:
 
 
 def conditions(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> list[str]:
-    """What sets a sweep apart from others of its size and data: overrides of all arms, and stories of the recipe before knobs."""
+    """What sets a sweep apart from others of its size and data: overrides of all arms, and stories of the
+    recipe before knobs.
+    """
     found = [text for text in plan["overrides"] if is_unusual(text)]
     told = [data for record in records if (data := record["config"].get("data", {})).get("name") == "stories"]
     if any("grammar" not in data for data in told):
@@ -228,7 +233,9 @@ def at_one_rate(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def exact_lines(results: Path) -> list[dict[str, Any]]:
-    """The lines of results/exact.jsonl: {"claim", "check", "expected", "measured", "holds", "note"} each; none before it is written."""
+    """The lines of results/exact.jsonl: {"claim", "check", "expected", "measured", "holds", "note"} each;
+    none before it is written.
+    """
     return list(read_lines(results / "exact.jsonl"))
 
 
@@ -267,7 +274,9 @@ def _searched(found: Evidence) -> Evidence:
 
 
 def likeness(record: dict[str, Any]) -> dict[str, Any]:
-    """What two runs must share before their difference says anything about the arm; None where a run doesn't know it."""
+    """What two runs must share before their difference says anything about the arm; None where a run
+    doesn't know it.
+    """
     summary = record["summary"] or {}  # none before the run has ended
     return {
         "numerics": record["numerics"],

@@ -1,8 +1,9 @@
 """What do the looks at the evidence decide on each claim, and at which level?
 
-The 5 % are those of a whole family of claims and of all looks together. Within a look Holm's levels, separately for what
-is wrongly called reproduced, contradicted or too small; over looks lab.verdict.stats.look_levels. A claim keeps the outcome of
-the first look that decided it. A claim without `family` belongs with all others of its file.
+The 5 % are those of a whole family of claims and of all looks together. Within a look Holm's levels,
+separately for what is wrongly called reproduced, contradicted or too small; over looks
+lab.verdict.stats.look_levels. A claim keeps the outcome of the first look that decided it. A claim without
+`family` belongs with all others of its file.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ def judge(
 ) -> list[Judgement]:
     """An outcome for each claim from the evidence by metric, looked at after so many seeds.
 
-    Looks at more seeds than there are have not come yet. A family that rests on no seeds of the plan at all, as a search
-    of learning rates does, is judged once; in another such a claim shares the levels of the looks with the rest.
+    Looks at more seeds than there are have not come yet. A family that rests on no seeds of the plan at
+    all, as a search of learning rates does, is judged once; in another such a claim shares the levels of
+    the looks with the rest.
     """
     found: dict[int, Judgement] = {}
     seedless = [_seedless(claim) for claim in claims]
@@ -117,7 +119,9 @@ def hear(claim: dict[str, Any], evidence: Evidence) -> Hearing:
 
 
 def outcome_of(hearing: Hearing, levels: Levels) -> str:
-    """The outcome of a claim whose statements must all be true; statements the plan can't speak to are left out."""
+    """The outcome of a claim whose statements must all be true; statements the plan can't speak to are
+    left out.
+    """
     if not hearing.statements:
         return hearing.outcome
     if not hearing.known:
@@ -155,7 +159,9 @@ def _statements(claim: dict[str, Any], evidence: Evidence) -> tuple[Statement, .
 
 
 def _with_margin(parameters: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
-    """The parameters with a margin in numbers. Raises NotRun where it refers to a noise that was not measured."""
+    """The parameters with a margin in numbers. Raises NotRun where it refers to a noise that was not
+    measured.
+    """
     margin = margin_of(parameters, evidence)
     if "margin" in parameters and margin is None:
         raise NotRun(
@@ -189,7 +195,9 @@ def _speaks_for_one_seed(claim: dict[str, Any]) -> bool:
 
 
 def _arms(claim: dict[str, Any], evidence: Evidence) -> list[Arm]:
-    """The arms whose runs a claim rests on. Raises NotRun where the plan lacks an arm or none of them has a result."""
+    """The arms whose runs a claim rests on. Raises NotRun where the plan lacks an arm or none of them has
+    a result.
+    """
     wanted, run = set(claim["needs"]), set(claim["needs"])
     for name, parameters in parts(claim["predicate"]):
         named = arms_of(parameters)

@@ -1,15 +1,17 @@
 """How wide a range of learning rates does an arm stand, and how much does it lose beside the best one?
 
-A search is plain JSON, part of a plan: every arm tried the same grid with the same seeds, none of which judges a claim.
+A search is plain JSON, part of a plan: every arm tried the same grid with the same seeds, none of which
+judges a claim.
 
     {"seeds": [100, 101, 102],                                the tuning seeds
      "losses": {arm: {"0.001": [1.52, 1.49, 1.50], ...}},     final loss by learning rate, in the order of the seeds;
                                                               null where the run diverged
      "at_init": {arm: 9.97}}                                  loss before training, in the same unit
 
-A rate is stable for a seed when its run did not diverge and ended within `tolerance` of the best that seed found. The
-range is the unbroken stretch of stable rates around the best one; a half decade is a factor of 10^0.5. Sensitivity is
-the mean over the grid of min(loss, loss at init) less the best loss (Wortsman et al. 2023, arXiv:2309.14322).
+A rate is stable for a seed when its run did not diverge and ended within `tolerance` of the best that seed
+found. The range is the unbroken stretch of stable rates around the best one; a half decade is a factor of
+10^0.5. Sensitivity is the mean over the grid of min(loss, loss at init) less the best loss (Wortsman et
+al. 2023, arXiv:2309.14322).
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ Curve = dict[float, float | None]  # learning rate -> loss of one seed, None whe
 def measured(
     search: dict[str, Any], arm: str, measure: str, *, tolerance: float = TOLERANCE
 ) -> dict[int, float]:
-    """Tuning seed -> highest stable rate (in half decades, 0 = a rate of 1), width in half decades, or sensitivity.
+    """Tuning seed -> highest stable rate (in half decades, 0 = a rate of 1), width in half decades, or
+    sensitivity.
 
-    A seed that diverged at every rate stands one half decade below the grid, with a width of -1; it has no sensitivity.
+    A seed that diverged at every rate stands one half decade below the grid, with a width of -1; it has no
+    sensitivity.
     """
     curves = _curves(search, arm)
     if measure == "sensitivity":
@@ -47,13 +51,16 @@ def measured(
 
 
 def cut_off(search: dict[str, Any], *, tolerance: float = TOLERANCE) -> list[str]:
-    """The arms some seed of which is stable up to the highest rate of the grid, so that more may be stable than was tried."""
+    """The arms some seed of which is stable up to the highest rate of the grid, so that more may be stable
+    than was tried.
+    """
     return [arm for arm in search["losses"] if _reached(search, arm, max, tolerance)]
 
 
 def is_bound(search: dict[str, Any], arm: str, measure: str, *, tolerance: float = TOLERANCE) -> bool:
-    """Did some seed of the arm diverge everywhere, or stay stable to an edge of the grid that `measure` depends on? Then
-    what was measured says only on which side of it the truth lies."""
+    """Did some seed of the arm diverge everywhere, or stay stable to an edge of the grid that `measure`
+    depends on? Then what was measured says only on which side of it the truth lies.
+    """
     edges = (min, max) if measure == "width" else (max,)
     return hopeless(search, arm) or any(_reached(search, arm, edge, tolerance) for edge in edges)
 

@@ -11,8 +11,8 @@
     tokens_per_second                                    a fraction; higher is better
     lr/max_stable, lr/width, lr/sensitivity              from the search of learning rates, see lab/verdict/lr_range.py
 
-A diverged run enters as what a model without training has: the loss of its first step, or of a uniform guess where that was not
-finite, and chance where it chooses.
+A diverged run enters as what a model without training has: the loss of its first step, or of a uniform
+guess where that was not finite, and chance where it chooses.
 """
 
 from __future__ import annotations
@@ -52,11 +52,15 @@ class Metric:
         return in_percent(size) if self.relative else f"{size:.3g} {self.unit}".rstrip()
 
     def shown(self, worse: Estimate) -> Estimate:
-        """An estimate of "worse by" as the difference a reader sees: in percent where relative, up where the value is."""
+        """An estimate of "worse by" as the difference a reader sees: in percent where relative, up where
+        the value is.
+        """
         return worse.times((100 if self.relative else 1) * (-1 if self.higher_is_better else 1))
 
     def beats(self, better: str, worse: str) -> str:
-        """That one arm's metric is on the better side of another's: "better" for losses alone, other metrics are only high or low."""
+        """That one arm's metric is on the better side of another's: "better" for losses alone, other
+        metrics are only high or low.
+        """
         if self.name in LOSSES or self.name.startswith("val/bpb/"):
             return f"{better} is better than {worse}"
         return f"{self.name} of {better} is {'higher' if self.higher_is_better else 'lower'} than that of {worse}"
@@ -146,8 +150,8 @@ def value_of(record: dict[str, Any], name: str) -> float | None:
 def value_at_init(record: dict[str, Any], name: str) -> float | None:
     """What a diverged run counts as; None where the record can't tell.
 
-    Its spikes and its speed are those it had. Nats a token become bits a byte by the run's own evaluations, or, where it
-    has none, by the bytes a token of its training text.
+    Its spikes and its speed are those it had. Nats a token become bits a byte by the run's own
+    evaluations, or, where it has none, by the bytes a token of its training text.
     """
     if name.startswith(OWN_STEPS):
         return value_of(record, name)
@@ -172,7 +176,8 @@ def value_at_init(record: dict[str, Any], name: str) -> float | None:
 
 
 def _gap(record: dict[str, Any]) -> float | None:
-    """How far the loss of unseen text lies above that of the text trained on, by the last tenth of the logged steps.
+    """How far the loss of unseen text lies above that of the text trained on, by the last tenth of the
+    logged steps.
 
     Steps kept for their spikes alone stay out: they would weigh more the more a run spikes.
     """

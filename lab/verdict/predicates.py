@@ -1,14 +1,16 @@
 """Which tests may a claim be put to, and when do they hold?
 
-A predicate turns the evidence into statements that must all be true. A statement carries two p values: `p_true` is
-small when the data speak for it, `p_false` when they speak against it. "For all" takes the largest p value of its
-parts, which needs no correction (intersection-union test, Berger 1982); "there is" takes the smallest times the
-number of parts (Bonferroni). So holding and failing are each wrong in at most 5 % of experiments, and "within 1 % of
-the best arm" means within 1 % of every other arm, with no best arm picked from the seeds that then judge it. "Better" is
-tested against no difference; its margin is asked of the mean alone, and the 5 % do not cover it.
+A predicate turns the evidence into statements that must all be true. A statement carries two p values:
+`p_true` is small when the data speak for it, `p_false` when they speak against it. "For all" takes the
+largest p value of its parts, which needs no correction (intersection-union test, Berger 1982); "there is"
+takes the smallest times the number of parts (Bonferroni). So holding and failing are each wrong in at most
+5 % of experiments, and "within 1 % of the best arm" means within 1 % of every other arm, with no best arm
+picked from the seeds that then judge it. "Better" is tested against no difference; its margin is asked of
+the mean alone, and the 5 % do not cover it.
 
-Differences are paired by seed and have the unit of the claim's metric (lab/verdict/metric.py): fractions of the rival's value for
-bits per byte, so that a margin of 0.01 is 1 %. `PREDICATES` at the end is the closed set.
+Differences are paired by seed and have the unit of the claim's metric (lab/verdict/metric.py): fractions
+of the rival's value for bits per byte, so that a margin of 0.01 is 1 %. `PREDICATES` at the end is the
+closed set.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ def level(arm: Arm) -> float:
 
 
 def basin(evidence: Evidence, *, family: str, inside: Sequence[float], margin: float) -> list[Statement]:
-    """BASIN: arms with x inside [lo, hi] are within `margin` of the best, the best is one of them, some arm outside is worse."""
+    """BASIN: arms with x inside [lo, hi] are within `margin` of the best, the best is one of them, some
+    arm outside is worse.
+    """
     metric, arms, (low, high) = evidence.metric, evidence.family(family), inside
     within = [arm for arm in arms if arm.x is not None and low <= arm.x <= high]
     outside = [arm for arm in arms if arm.x is not None and not low <= arm.x <= high]
@@ -81,7 +85,9 @@ def basin(evidence: Evidence, *, family: str, inside: Sequence[float], margin: f
 
 
 def non_inferior(evidence: Evidence, *, arm: str, against: dict[str, str], margin: float) -> list[Statement]:
-    """NI: `arm` is within `margin` of every other arm of a family, or of one arm: against {family: ...} or {arm: ...}."""
+    """NI: `arm` is within `margin` of every other arm of a family, or of one arm: against {family: ...} or
+    {arm: ...}.
+    """
     subject, rivals = evidence.arm(arm), evidence.chosen(against)
     comparisons = [compare(subject, rival, evidence.metric) for rival in rivals if rival is not subject]
     if not comparisons:
@@ -119,7 +125,8 @@ def equivalent(evidence: Evidence, *, among: dict[str, Any], margin: float) -> l
 
 
 def superior(evidence: Evidence, *, better: Any, worse: Any, margin: float) -> list[Statement]:
-    """SUP: `better` beats `worse`: the two-sided 95 % interval excludes 0 and the mean difference is `margin` or more.
+    """SUP: `better` beats `worse`: the two-sided 95 % interval excludes 0 and the mean difference is
+    `margin` or more.
 
     Each is an arm, or {family: ...} or {arms: [...]}, whose mean within a seed is taken.
     """
@@ -131,9 +138,11 @@ def superior(evidence: Evidence, *, better: Any, worse: Any, margin: float) -> l
 def did(
     evidence: Evidence, *, larger: dict[str, str], smaller: dict[str, str], margin: float
 ) -> list[Statement]:
-    """DID: what `arm` loses against `against` is more in `larger` than in `smaller`, each {arm: ..., against: ...}.
+    """DID: what `arm` loses against `against` is more in `larger` than in `smaller`, each {arm: ...,
+    against: ...}.
 
-    The two-sided 95 % interval of the difference of differences excludes 0, and its mean is `margin` or more.
+    The two-sided 95 % interval of the difference of differences excludes 0, and its mean is `margin` or
+    more.
     """
     a, b, c, d = (evidence.arm(pair[key]) for pair in (larger, smaller) for key in ("arm", "against"))
     text = f"{a.label} loses more against {b.label} than {c.label} against {d.label}"
@@ -145,9 +154,9 @@ def trend(
 ) -> list[Statement]:
     """TREND: the metric rises or falls along {arms: [...]} in that order, or along {family: ...} by x.
 
-    page: Page's L over arms ranked within each seed. kendall: Kendall's tau over one value an arm, its mean over seeds,
-    for four arms or more. Asked of the mean alone: that the ends differ by `margin` that way. Where two arms can't be ranked, as
-    where both diverged for one seed, no test is made.
+    page: Page's L over arms ranked within each seed. kendall: Kendall's tau over one value an arm, its
+    mean over seeds, for four arms or more. Asked of the mean alone: that the ends differ by `margin` that
+    way. Where two arms can't be ranked, as where both diverged for one seed, no test is made.
     """
     arms = evidence.chosen(along)
     if len(arms) < (3 if test == "page" else 4):
@@ -179,10 +188,12 @@ def trend(
 def lr_range(
     evidence: Evidence, *, wider: str, narrower: str, measure: str, tolerance: float, half_decades: float = 1
 ) -> list[Statement]:
-    """LRRANGE: in every tuning seed `wider` stands learning rates at least `half_decades` further than `narrower`.
+    """LRRANGE: in every tuning seed `wider` stands learning rates at least `half_decades` further than
+    `narrower`.
 
-    measure: max_stable, the highest stable rate, or width of the stable range (lab/verdict/lr_range.py). Exact by regrouping the
-    seeds of both arms: 3 seeds an arm reach p = 1/20, 4 reach 1/70. No difference is called small where the grid ends first.
+    measure: max_stable, the highest stable rate, or width of the stable range (lab/verdict/lr_range.py).
+    Exact by regrouping the seeds of both arms: 3 seeds an arm reach p = 1/20, 4 reach 1/70. No difference
+    is called small where the grid ends first.
     """
     search = evidence.search
     if search is None or not {wider, narrower} <= search["losses"].keys():
@@ -219,7 +230,8 @@ def lr_range(
 
 
 def below_line(evidence: Evidence, *, arm: str, line: str) -> list[Statement]:
-    """The mean bits per byte of `arm` lie below a reference line of the plan; skipped where the plan has no such line.
+    """The mean bits per byte of `arm` lie below a reference line of the plan; skipped where the plan has
+    no such line.
 
     A line counted on a part of the text is that line too: "2-gram" finds "2-gram on 20 M tokens".
     """
@@ -254,7 +266,9 @@ def below_line(evidence: Evidence, *, arm: str, line: str) -> list[Statement]:
 def bounded(
     evidence: Evidence, *, arm: str, below: float | None = None, above: float | None = None
 ) -> list[Statement]:
-    """BOUND: the mean metric of one arm lies below a bound, or above one; a single sample, against a fixed number."""
+    """BOUND: the mean metric of one arm lies below a bound, or above one; a single sample, against a fixed
+    number.
+    """
     subject, metric = evidence.arm(arm), evidence.metric
     bound, sample = (below if above is None else above) or 0.0, list(subject.scores.values())
     low, high = stats.p_less(sample, bound), stats.p_greater(sample, bound)
@@ -280,7 +294,9 @@ def bounded(
 
 
 def exact(evidence: Evidence, *, claim: str) -> list[Statement]:
-    """EXACT: every check that results/exact.jsonl has of a claim holds to its tolerance; computed, not sampled."""
+    """EXACT: every check that results/exact.jsonl has of a claim holds to its tolerance; computed, not
+    sampled.
+    """
     lines = evidence.exact.get(claim, [])
     if not lines:
         raise NotRun(f"results/exact.jsonl has no check of {claim}; compute it first")

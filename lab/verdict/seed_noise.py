@@ -1,14 +1,15 @@
 """How much do equal runs differ by their seed alone, before any arm is compared?
 
-`lab noise` measures it with 8 seeds of the baseline per size and data. The *seed sd* is the spread of the baseline itself:
-what an unpaired comparison has to beat by sqrt(2). The *paired sd* is the spread, over seeds, of an arm less the baseline of
-the same seed. One arm can't show it, so it is pooled over whatever other arms ran with these seeds; best is an arm that
-changes nothing that matters, the near twin: then it is what pairing leaves of the noise.
+`lab noise` measures it with 8 seeds of the baseline per size and data. The *seed sd* is the spread of the
+baseline itself: what an unpaired comparison has to beat by sqrt(2). The *paired sd* is the spread, over
+seeds, of an arm less the baseline of the same seed. One arm can't show it, so it is pooled over whatever
+other arms ran with these seeds; best is an arm that changes nothing that matters, the near twin: then it
+is what pairing leaves of the noise.
 
     results/noise/<setting>.json    {"format", "seeds", "alike", "runs": {"baseline": {seed: run}, ARM: ...}, "metrics": {NAME: ...}}
 
-Each metric has its value of every run, so that the rest can be computed again. A plan holds the content of the file of its
-setting under "noise"; margins may refer to it as {seed_sds: 2}.
+Each metric has its value of every run, so that the rest can be computed again. A plan holds the content of
+the file of its setting under "noise"; margins may refer to it as {seed_sds: 2}.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ def summarise(
     *,
     metrics: Sequence[str] = METRICS,
 ) -> dict[str, Any]:
-    """Seed sd of the finished `baseline` records and paired sd of the `arms`' records against them, by metric.
+    """Seed sd of the finished `baseline` records and paired sd of the `arms`' records against them, by
+    metric.
 
-    Standard deviations have the unit in which arms differ: fractions for relative metrics. `seed_sd_low` and `_high` are
-    the 95 % interval of the seed sd (chi-square). Raises ValueError for records that are not alike or repeat a seed, and
-    where some diverged.
+    Standard deviations have the unit in which arms differ: fractions for relative metrics. `seed_sd_low`
+    and `_high` are the 95 % interval of the seed sd (chi-square). Raises ValueError for records that are
+    not alike or repeat a seed, and where some diverged.
     """
     every = [*baseline, *(record for of in (arms or {}).values() for record in of)]
     if diverged := sum(record["state"] == "diverged" for record in every):
@@ -84,7 +86,9 @@ def summarise(
 
 
 def seed_sd(noise: dict[str, Any] | None, metric: Metric) -> float | None:
-    """The baseline's seed sd in the unit of the metric's differences; None where it was not measured with enough seeds."""
+    """The baseline's seed sd in the unit of the metric's differences; None where it was not measured with
+    enough seeds.
+    """
     found = (noise or {"metrics": {}})["metrics"].get(metric.name)
     return found["seed_sd"] if found and found["n"] >= ENOUGH else None
 
@@ -102,7 +106,9 @@ def smallest_margin(noise: dict[str, Any] | None, metric: Metric, *, seeds: int)
 
 
 def in_numbers(margin: Any, noise: dict[str, Any] | None, metric: Metric) -> float | None:
-    """A margin of a claim in the unit of the metric's differences; None where it refers to noise that is not known."""
+    """A margin of a claim in the unit of the metric's differences; None where it refers to noise that is
+    not known.
+    """
     if not isinstance(margin, dict):
         return None if margin is None else float(margin)
     sd = seed_sd(noise, metric)
@@ -110,7 +116,9 @@ def in_numbers(margin: Any, noise: dict[str, Any] | None, metric: Metric) -> flo
 
 
 def path(results: Path, setting: str) -> Path:
-    """The file of a setting, <size>-<data>-<device>, with a digest where the text is the user's (lab/plan/planning.py)."""
+    """The file of a setting, <size>-<data>-<device>, with a digest where the text is the user's
+    (lab/plan/planning.py).
+    """
     return results / "noise" / f"{setting}.json"
 
 
@@ -123,13 +131,16 @@ def store(results: Path, setting: str, summary: dict[str, Any]) -> Path:
 
 
 def load(results: Path, setting: str) -> dict[str, Any] | None:
-    """The summary of a setting; None where its noise has not been measured. Raises ConfigError for a damaged file."""
+    """The summary of a setting; None where its noise has not been measured. Raises ConfigError for a
+    damaged file.
+    """
     file = path(results, setting)
     return read_record(file, fix="Remove it and run lab noise again.") if file.exists() else None
 
 
 def rows(noise: dict[str, Any]) -> list[dict[str, Any]]:
-    """A record for each metric: mean, seed sd, paired sd and, for each of `SEEDS_TOLD`, the smallest margin they tell.
+    """A record for each metric: mean, seed sd, paired sd and, for each of `SEEDS_TOLD`, the smallest
+    margin they tell.
 
     All but n and the mean have the unit in which arms differ: fractions where `relative`.
     """

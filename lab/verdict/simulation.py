@@ -2,10 +2,11 @@
 
     python -m lab.verdict.simulation [--experiments N]       prints the table of the README's method section
 
-Experiments are made up at the boundary of each claim, where a false verdict is likeliest, and judged by the very code that
-judges runs. Losses lie near 1; seeds share 2 % between arms, which pairing removes, and each run has 0.5 % of its own, so a
-paired difference has a standard deviation of 0.71 % ("sd" below). Wrong means: for a difference that is zero, any verdict
-of a direction; else the verdict that the boundary forbids.
+Experiments are made up at the boundary of each claim, where a false verdict is likeliest, and judged by
+the very code that judges runs. Losses lie near 1; seeds share 2 % between arms, which pairing removes, and
+each run has 0.5 % of its own, so a paired difference has a standard deviation of 0.71 % ("sd" below).
+Wrong means: for a difference that is zero, any verdict of a direction; else the verdict that the boundary
+forbids.
 """
 
 from __future__ import annotations
@@ -206,7 +207,9 @@ def run(case: Case, *, experiments: int, seed: int, powered: int | None = None) 
 
 
 def families(*, experiments: int, seed: int, claims: int = 4, seeds: int = 5) -> float:
-    """How often any of so many better-than claims of one family is wrongly called reproduced, all arms being equal."""
+    """How often any of so many better-than claims of one family is wrongly called reproduced, all arms
+    being equal.
+    """
     chance, wrong = random.Random(seed), 0
     names = [chr(ord("a") + i) for i in range(2 * claims)]
     listed = [
@@ -245,8 +248,9 @@ def arms(**shifts: float) -> Made:
 
 
 def rates(*, apart: float, end: float = 2.5) -> Made:
-    """Arms a and b searched over 7 rates in half decades, 0 to 6; runs of b stop being stable at `end`, those of a further
-    by `apart`, with an sd of 0.7 half decades."""
+    """Arms a and b searched over 7 rates in half decades, 0 to 6; runs of b stop being stable at `end`,
+    those of a further by `apart`, with an sd of 0.7 half decades.
+    """
     grid = ("0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.1")
 
     def made(chance: random.Random, seeds: int) -> Evidence:

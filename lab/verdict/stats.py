@@ -1,7 +1,8 @@
 """How large is a difference between two arms, and how sure are we?
 
-Everything here works on one sample: the differences of two arms, one number per seed (paired by seed). A percentile
-bootstrap of 3 pairs excludes 0 whenever the three signs agree, which chance alone does a quarter of the time, so:
+Everything here works on one sample: the differences of two arms, one number per seed (paired by seed). A
+percentile bootstrap of 3 pairs excludes 0 whenever the three signs agree, which chance alone does a
+quarter of the time, so:
 
     tests       Student's t for fewer than 6 seeds; exact sign-flip from 6 to 16 (Fisher 1935), which needs symmetric
                 noise only; t again above, where flips are too many to list and t needs no normal noise any more
@@ -9,8 +10,9 @@ bootstrap of 3 pairs excludes 0 whenever the three signs agree, which chance alo
     trends      Page's L (1963) over arms ranked within a seed; Kendall's tau over one value an arm
     families    Holm's step-down levels (1979); several looks share the level, so that it holds for all together
 
-A test against a margin on each side makes equivalence (TOST, Schuirmann 1987), on one side non-inferiority. A sample of
-n = 1 has a mean and no interval; one of fewer than 6 seeds without spread is taken at its word: probability 0 or 1.
+A test against a margin on each side makes equivalence (TOST, Schuirmann 1987), on one side
+non-inferiority. A sample of n = 1 has a mean and no interval; one of fewer than 6 seeds without spread is
+taken at its word: probability 0 or 1.
 """
 
 from __future__ import annotations
@@ -108,12 +110,16 @@ def p_less(sample: Sequence[float], than: float) -> float:
 
 
 def p_equivalent(sample: Sequence[float], margin: float) -> float:
-    """p value of TOST: the mean lies inside -margin..margin (for t: at or below 0.05 exactly when the 90 % interval does)."""
+    """p value of TOST: the mean lies inside -margin..margin (for t: at or below 0.05 exactly when the 90 %
+    interval does).
+    """
     return max(p_less(sample, margin), p_greater(sample, -margin))
 
 
 def p_flipped(sample: Sequence[float]) -> float:
-    """Exact one-sided p value of "above 0": the share of all 2^n changes of sign whose sum is at least the sample's."""
+    """Exact one-sided p value of "above 0": the share of all 2^n changes of sign whose sum is at least the
+    sample's.
+    """
     # The sum does not fall by a change of sign exactly when the values whose sign changes sum to 0 or less.
     means = _subset_means(sample)
     rounding = ROUNDING * max(map(abs, sample))
@@ -121,7 +127,9 @@ def p_flipped(sample: Sequence[float]) -> float:
 
 
 def p_shuffled(sample: Sequence[float], below: Sequence[float]) -> float:
-    """Exact p value of "`sample` lies higher than `below`", unpaired: the share of regroupings with as large a sum."""
+    """Exact p value of "`sample` lies higher than `below`", unpaired: the share of regroupings with as
+    large a sum.
+    """
     from itertools import combinations
 
     pooled, observed = [*sample, *below], math.fsum(sample)
@@ -131,14 +139,18 @@ def p_shuffled(sample: Sequence[float], below: Sequence[float]) -> float:
 
 
 def p_trend(rows: Sequence[Sequence[float]]) -> float:
-    """p value of Page's L that values rise along each row (one row a seed, one column an arm, three or more arms)."""
+    """p value of Page's L that values rise along each row (one row a seed, one column an arm, three or
+    more arms).
+    """
     from scipy.stats import page_trend_test
 
     return float(page_trend_test([list(row) for row in rows]).pvalue)
 
 
 def p_concordant(values: Sequence[float]) -> float:
-    """p value of Kendall's tau that values rise in the order given, one value an arm; exact, with ties up to 8 of them."""
+    """p value of Kendall's tau that values rise in the order given, one value an arm; exact, with ties up
+    to 8 of them.
+    """
     from itertools import permutations
 
     from scipy.stats import kendalltau
@@ -156,7 +168,9 @@ def _rises(values: Sequence[float]) -> int:
 
 
 def holm(p_values: Sequence[float], alpha: float = ALPHA) -> list[float]:
-    """The level each p value is held against, so that any false rejection among them has probability alpha at most."""
+    """The level each p value is held against, so that any false rejection among them has probability alpha
+    at most.
+    """
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     levels, steps = [0.0] * len(p_values), len(p_values)
     for i in order:
@@ -168,8 +182,8 @@ def holm(p_values: Sequence[float], alpha: float = ALPHA) -> list[float]:
 def look_levels(looks: Sequence[int], alpha: float = ALPHA) -> list[float]:
     """The level of each look: all but the last share EARLY_SHARE of alpha evenly, the last has the rest.
 
-    They add up to alpha, so whatever the looks have in common a true null hypothesis is rejected at any of them with
-    probability alpha at most (Bonferroni over looks).
+    They add up to alpha, so whatever the looks have in common a true null hypothesis is rejected at any of
+    them with probability alpha at most (Bonferroni over looks).
     """
     early = len(looks) - 1
     return [EARLY_SHARE * alpha / early] * early + [(1 - EARLY_SHARE) * alpha] if early else [alpha]
@@ -183,10 +197,11 @@ def t_quantile(probability: float, *, degrees: int) -> float:
 
 
 def detectable_effect(*, sd: float, n: int, alpha: float = ALPHA, power: float = POWER) -> float:
-    """Smallest true mean difference that the two-sided test of n pairs finds with probability `power`; inf where it can't.
+    """Smallest true mean difference that the two-sided test of n pairs finds with probability `power`; inf
+    where it can't.
 
-    `sd` is that of the paired differences; the answer has its unit and is as uncertain as `sd` itself. For the sign-flip
-    test it is that of a t test at the level that flips can reach.
+    `sd` is that of the paired differences; the answer has its unit and is as uncertain as `sd` itself. For
+    the sign-flip test it is that of a t test at the level that flips can reach.
     """
     from scipy.optimize import brentq
     from scipy.special import nctdtr

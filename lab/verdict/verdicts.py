@@ -1,9 +1,11 @@
 """Does a claim hold? One outcome per claim of a plan, with the figures behind it and what confounds them.
 
-Input is plain JSON: a plan with the claims of its ablation file, and run records; so a verdict rebuilds from published
-lines. Claims and their margins are fixed in YAML before the runs (lab/verdict/claim_schema.py); the tests they may ask for are
-those of lab/verdict/predicates.py; lab/verdict/judgement.py holds them against their levels. Outcomes: reproduced, contradicted, too small
-to matter (equivalent within the margin), inconclusive (with the effect these seeds could have found), not run.
+Input is plain JSON: a plan with the claims of its ablation file, and run records; so a verdict rebuilds
+from published lines. Claims and their margins are fixed in YAML before the runs
+(lab/verdict/claim_schema.py); the tests they may ask for are those of lab/verdict/predicates.py;
+lab/verdict/judgement.py holds them against their levels. Outcomes: reproduced, contradicted, too small to
+matter (equivalent within the margin), inconclusive (with the effect these seeds could have found), not
+run.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ def verdict(
 ) -> dict[str, Any]:
     """The content of verdict.json: arms with paired estimates, an outcome per claim, and the confounds.
 
-    A pure function of its arguments: no clock, no paths, and no outcome depends on the order of the arms. The claims must
-    be free of `problems`, which whoever made the plan has checked. exact: lines of results/exact.jsonl.
+    A pure function of its arguments: no clock, no paths, and no outcome depends on the order of the arms.
+    The claims must be free of `problems`, which whoever made the plan has checked. exact: lines of
+    results/exact.jsonl.
     """
     evidence, of_metric = gather(plan, records), _by_metric(plan, records, exact)
     judged = judge(plan["claims"], of_metric, looks_of(plan))
@@ -61,8 +64,8 @@ def decided(
 ) -> bool:
     """Whether further seeds, up to the last look of the ablation, could change no outcome any more.
 
-    A sweep asks this once the runs of a look have ended. Claims that the plan can't speak to, whose runs failed, or whose family
-    rests on the search alone, wait for no seed.
+    A sweep asks this once the runs of a look have ended. Claims that the plan can't speak to, whose runs
+    failed, or whose family rests on the search alone, wait for no seed.
     """
     looks, seeds = looks_of(plan), len(plan["seeds"])
     if seeds >= looks[-1]:
@@ -86,7 +89,9 @@ def _by_metric(
 
 
 def _p_values(statement: Statement, judgement: Judgement) -> tuple[float, float, float | None]:
-    """For: it is true, it is false, its difference is too small; the last two corrected as those of the claim are."""
+    """For: it is true, it is false, its difference is too small; the last two corrected as those of the
+    claim are.
+    """
     known = judgement.hearing.known
     chances = sum(one.p_small is not None for one in known)
     small = None if statement.p_small is None else min(1.0, chances * statement.p_small)
@@ -148,7 +153,9 @@ def _named(values: tuple[float, float, float | None]) -> dict[str, float | None]
 def _detectable(
     judgement: Judgement, listed: Sequence[tuple[Statement, str]], evidence: Evidence
 ) -> tuple[float | None, str]:
-    """Of an inconclusive claim: the smallest difference its seeds find in four of five experiments, and the same in words."""
+    """Of an inconclusive claim: the smallest difference its seeds find in four of five experiments, and
+    the same in words.
+    """
     level, seeds = judgement.levels[0] or stats.ALPHA, judgement.seeds
     still_open = [statement for statement, answer in listed if answer == OPEN]
     asked = still_open or judgement.hearing.could_find
@@ -201,7 +208,9 @@ def _why(listed: Sequence[tuple[Statement, str]], outcome: str) -> str:
 
 
 def _at_one_rate(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Of each arm of a searched plan: its best rate, how sharp that is, and how it does at the rate common to all arms."""
+    """Of each arm of a searched plan: its best rate, how sharp that is, and how it does at the rate common
+    to all arms.
+    """
     search, evidence = plan["search"], gather(at_one_rate(plan), records)
     return {
         arm.name: {
@@ -223,7 +232,9 @@ def _at_one_rate(plan: dict[str, Any], records: Sequence[dict[str, Any]]) -> dic
 def _claims_at_one_rate(
     plan: dict[str, Any], records: Sequence[dict[str, Any]], exact: Sequence[dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Of each claim on seeds of a searched plan: what it comes to with all arms at the common rate, on the seeds that were trained."""
+    """Of each claim on seeds of a searched plan: what it comes to with all arms at the common rate, on the
+    seeds that were trained.
+    """
     same = at_one_rate(plan)
     evidence = _by_metric(same, records, exact)
     judged = judge(plan["claims"], evidence, looks_of(plan))
@@ -242,8 +253,8 @@ def _claims_at_one_rate(
 def _describe(arm: Arm, evidence: Evidence) -> dict[str, Any]:
     """One arm of verdict.json: level, spread, and paired difference to the baseline over the seeds both have.
 
-    There is none where both diverged for the same seed. Diverged runs enter both as their loss before training, which `at_init`
-    lists; `values` has the finished ones.
+    There is none where both diverged for the same seed. Diverged runs enter both as their loss before
+    training, which `at_init` lists; `values` has the finished ones.
     """
     baseline, scores = evidence.baseline, arm.scores
     shared = [] if arm.baseline else sorted(scores.keys() & baseline.scores.keys())

@@ -1,11 +1,12 @@
-"""What does this CUDA machine give? Parity, precision, compilation, speed, memory and resumption, in 8 minutes or less.
+"""What does this CUDA machine give? Parity, precision, compilation, speed, memory and resumption, in 8
+minutes or less.
 
     python -m tests.bench.gpu_check --prepare DIR    on a machine with all of the lab: runs and token shards, small enough to carry
     python -m tests.bench.gpu_check DIR              on one with this repository, torch 2.11 or newer and numpy
     python -m tests.bench.gpu_check                  both, through .cache/gpu-check
 
-Writes results/bench/gpu-<device>.json. Each part is a process of its own with its own time limit; one that fails is
-reported, and the others go on. Without CUDA it says so, writes nothing and exits 1.
+Writes results/bench/gpu-<device>.json. Each part is a process of its own with its own time limit; one that
+fails is reported, and the others go on. Without CUDA it says so, writes nothing and exits 1.
 """
 
 import argparse
@@ -112,7 +113,9 @@ def precision(
 
 
 def compiled(jobs: dict[str, dict[str, Any]], *, device: str, steps: int = 40) -> dict[str, Any]:
-    """torch.compile against eager: losses, tokens a second, and what compiling takes, of steps without diagnostics."""
+    """torch.compile against eager: losses, tokens a second, and what compiling takes, of steps without
+    diagnostics.
+    """
     figures: dict[str, Any] = {"size": "small", "steps": steps}
     losses = {}
     for name, compile_ in (("eager", False), ("compiled", True)):
@@ -139,7 +142,9 @@ def throughput(
     steps: int = 60,
     matmul: int = 8192,
 ) -> dict[str, Any]:
-    """Tokens a second in bf16, and the share of a measured matrix product's speed that the model's FLOPs reach."""
+    """Tokens a second in bf16, and the share of a measured matrix product's speed that the model's FLOPs
+    reach.
+    """
     peak = matmul_speed(device, size=matmul)
     figures: dict[str, Any] = {"matmul": f"bf16 {matmul}^3", "matmul_flops_per_second": peak}
     for size in sizes:
@@ -284,7 +289,9 @@ def jobs_by_size(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def prepare(folder: Path) -> None:
-    """The folder to check with: one job of each size, planned for CUDA, on few stories that small and base read often."""
+    """The folder to check with: one job of each size, planned for CUDA, on few stories that small and base
+    read often.
+    """
     from lab.plan.planning import make_single
 
     common = [f"data.stories={STORIES}", "data.validation_stories=100", "evaluation.documents=16"]
@@ -321,7 +328,9 @@ def main(words: list[str] | None = None) -> int:
 
 
 def check(folder: Path, results: Path) -> int:
-    """Every part, one after another; the report is written anew after each, so what was measured is never lost."""
+    """Every part, one after another; the report is written anew after each, so what was measured is never
+    lost.
+    """
     about = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **provenance("cuda")}
     report: dict[str, Any] = {**about, "parts": {}}
     path = results / f"gpu-{re.sub('[^a-z0-9]+', '-', about['device'].lower()).strip('-')}.json"

@@ -1,9 +1,11 @@
-"""Where does a training step's time go, against where its operations are? By class of operator, for the lab's own model.
+"""Where does a training step's time go, against where its operations are? By class of operator, for the
+lab's own model.
 
     python -m tests.bench.operators [KEY=VALUE ...]        such as size=micro, the default
 
-Matrix products count as torch's FlopCounterMode does; every other operator as one operation for each number it writes, softmax,
-norms and losses as five. Time is the operator's own, from torch's profiler, on one thread.
+Matrix products count as torch's FlopCounterMode does; every other operator as one operation for each
+number it writes, softmax, norms and losses as five. Time is the operator's own, from torch's profiler, on
+one thread.
 """
 
 import argparse

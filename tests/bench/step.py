@@ -1,8 +1,10 @@
-"""Times the training loop's step against a plain hand-written loop: same model, batches and optimizer, in pairs.
+"""Times the training loop's step against a plain hand-written loop: same model, batches and optimizer, in
+pairs.
 
     python tests/bench/step.py [--rounds 12] [--steps 10] [KEY=VALUE ...]
 
-Prints the ratio of CPU time a step, loop over plain, as median and range over rounds; the two take turns in one process.
+Prints the ratio of CPU time a step, loop over plain, as median and range over rounds; the two take turns
+in one process.
 """
 
 import argparse

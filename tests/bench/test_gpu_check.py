@@ -1,4 +1,6 @@
-"""The GPU check's parts at a tiny size on the CPU, where their answers are known, and what it does without a GPU."""
+"""The GPU check's parts at a tiny size on the CPU, where their answers are known, and what it does without
+a GPU.
+"""
 
 import json
 import math

@@ -1,11 +1,13 @@
-"""What does the tracker cost a sweep: seconds at start and exit with each broken server, and percent of a step?
+"""What does the tracker cost a sweep: seconds at start and exit with each broken server, and percent of a
+step?
 
     python -m tests.bench.tracker [servers|overhead] [--steps 150] [--pairs 3] [KEY=VALUE ...]
 
-`servers`: one nano run of `lab train` for each server of tests/wandb_server.py; then the server is mended and `lab sync`
-sends the rest. `offline` counts the steps in the client's files when the run has ended, `synced` those at the server
-at the end, each once or the benchmark fails. `overhead`: the same run with tracker=wandb offline and tracker=none in
-turns; wall and CPU seconds of all processes, and the median seconds of a training step.
+`servers`: one nano run of `lab train` for each server of tests/wandb_server.py; then the server is mended
+and `lab sync` sends the rest. `offline` counts the steps in the client's files when the run has ended,
+`synced` those at the server at the end, each once or the benchmark fails. `overhead`: the same run with
+tracker=wandb offline and tracker=none in turns; wall and CPU seconds of all processes, and the median
+seconds of a training step.
 """
 
 import argparse

@@ -1,11 +1,12 @@
-"""What does a verdict cost, against the naive grid of the same arms: 5 learning rates x 8 seeds, each run to its end?
+"""What does a verdict cost, against the naive grid of the same arms: 5 learning rates x 8 seeds, each run
+to its end?
 
     python -m tests.bench.verdict_cost ffn-ratio [KEY=VALUE ...]
 
-The sweep searches each arm's rate with tuning seeds, judges at the best and the common rate after 4 and after 8 seeds,
-shares equal runs and ends diverging ones. The grid takes every arm at its best mean over 8 seeds; its diverging runs count as
-if trained to the end. Both train through the run store, so the same command continues. Writes
-results/cost/<ablation>-<setting>.json.
+The sweep searches each arm's rate with tuning seeds, judges at the best and the common rate after 4 and
+after 8 seeds, shares equal runs and ends diverging ones. The grid takes every arm at its best mean over 8
+seeds; its diverging runs count as if trained to the end. Both train through the run store, so the same
+command continues. Writes results/cost/<ablation>-<setting>.json.
 """
 
 import argparse
@@ -91,7 +92,9 @@ def naive(made: plan.Plan, store: RunStore, carry_out: staged.CarryOut) -> tuple
 def way(
     record: dict[str, Any], names: Iterable[str], store: RunStore, *, to_the_end: bool = False
 ) -> dict[str, Any]:
-    """Runs, FLOPs and core-minutes of one way to a verdict, and the verdict; to_the_end: as if no run had ended early."""
+    """Runs, FLOPs and core-minutes of one way to a verdict, and the verdict; to_the_end: as if no run had
+    ended early.
+    """
     records = [store.record(name) for name in names]
     if failed := [run["run_id"] for run in records if run["state"] not in RESULT_STATES]:
         raise SystemExit(f"no result: {', '.join(failed)}; lab sweep --retry runs them again")

@@ -1,4 +1,6 @@
-"""Weights carried to Hugging Face transformers and back: equal logits and gradients for every preset that it implements."""
+"""Weights carried to Hugging Face transformers and back: equal logits and gradients for every preset that
+it implements.
+"""
 
 import os
 from typing import Any
@@ -63,7 +65,8 @@ def run_of(name: str) -> RunConfig:
 
 
 class Exact(TorchFunctionMode):
-    """transformers rounds norms, rotations and softmaxes to fp32 on the way, whatever the dtype; here float64 stays.
+    """transformers rounds norms, rotations and softmaxes to fp32 on the way, whatever the dtype; here
+    float64 stays.
 
     Tables of angles, which carry no gradient, are in fp32 on both sides.
     """

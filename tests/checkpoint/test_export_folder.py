@@ -1,4 +1,6 @@
-"""`lab export`: transformers loads the folder without code of ours and computes, tokenizes and writes what the run does."""
+"""`lab export`: transformers loads the folder without code of ours and computes, tokenizes and writes what
+the run does.
+"""
 
 import dataclasses
 import json

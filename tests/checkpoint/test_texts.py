@@ -1,4 +1,6 @@
-"""`lab sample`: what a run's weights write, from any prompt, the same for one seed; what can't be sampled is named."""
+"""`lab sample`: what a run's weights write, from any prompt, the same for one seed; what can't be sampled
+is named.
+"""
 
 import json
 

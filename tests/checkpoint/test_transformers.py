@@ -1,9 +1,10 @@
 """The same weights in Hugging Face transformers give the same logits and gradients.
 
-Eight published architectures meet most of the axes: Llama (pre-norm, SwiGLU, RoPE; with shared key heads as Llama 3), Mistral
-(sliding window), Qwen2 (biases of q, k, v), Qwen3 (norm of q and k), OLMo 2 (output norm), Gemma 2 (double norm, GeGLU, both
-soft-caps, windows in turn), GPT-NeoX (LayerNorm, biases, partial rotary) and BLOOM (ALiBi). One part that is not an axis here
-is replaced in theirs where it must be: the norm that rounds to fp32, and the softmax that does.
+Eight published architectures meet most of the axes: Llama (pre-norm, SwiGLU, RoPE; with shared key heads
+as Llama 3), Mistral (sliding window), Qwen2 (biases of q, k, v), Qwen3 (norm of q and k), OLMo 2 (output
+norm), Gemma 2 (double norm, GeGLU, both soft-caps, windows in turn), GPT-NeoX (LayerNorm, biases, partial
+rotary) and BLOOM (ALiBi). One part that is not an axis here is replaced in theirs where it must be: the
+norm that rounds to fp32, and the softmax that does.
 """
 
 import dataclasses
@@ -91,7 +92,9 @@ def fused(attention: str) -> dict[str, str]:
 
 
 class Architecture(NamedTuple):
-    """changes: ours against the baseline; block: our names in a block -> theirs; outside: likewise for the rest."""
+    """changes: ours against the baseline; block: our names in a block -> theirs; outside: likewise for the
+    rest.
+    """
 
     theirs: str
     changes: dict[str, Any]

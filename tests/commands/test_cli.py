@@ -1,4 +1,6 @@
-"""The command line end to end: sweeps, reports and records, listings are stable JSON, and bad input starts nothing."""
+"""The command line end to end: sweeps, reports and records, listings are stable JSON, and bad input starts
+nothing.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""`lab noise`: sixteen runs, shared with sweeps and trained once, and a file that plans of the same setting hold."""
+"""`lab noise`: sixteen runs, shared with sweeps and trained once, and a file that plans of the same
+setting hold.
+"""
 
 import json
 import shutil

@@ -1,4 +1,6 @@
-"""What an evaluation scores, and that a model which knows the corpus's probabilities pays the floor and no more."""
+"""What an evaluation scores, and that a model which knows the corpus's probabilities pays the floor and no
+more.
+"""
 
 import math
 from contextlib import nullcontext
@@ -16,7 +18,8 @@ from tests.hand_shards import write_shards
 
 NAN, NONE = float("nan"), NO_SKILL
 
-# A corpus of three texts. Word ends are part of the event: "a" is half of it, though every text starts with an a.
+# A corpus of three texts. Word ends are part of the event: "a" is half of it, though every text starts with
+# an a.
 VOCABULARY = [b"", b" ", b"a", b"b", b"c", b" c", b"bc"]
 TEXTS = {"ab c": (0.5, [2, 3, 5]), "a c": (0.25, [2, 5]), "a bc": (0.25, [2, 1, 6])}
 WORDS = {
@@ -35,7 +38,9 @@ def shards(tmp_path: Path) -> Shards:
 
 @pytest.fixture
 def known(tmp_path: Path) -> Shards:
-    """The three texts as they come, with their floors; forced choice: "c" after "a" against "ab", which no text has there."""
+    """The three texts as they come, with their floors; forced choice: "c" after "a" against "ab", which no
+    text has there.
+    """
     floor, skill, documents = [], [], []
     for text, (_, tokens) in TEXTS.items():
         spans = {"ab c": [2, 1], "a c": [1, 1], "a bc": [1, 2]}[text]
@@ -107,7 +112,8 @@ def test_short_rows_stand_together_and_are_padded_little(tmp_path: Path) -> None
 
 
 def test_the_exact_part_is_whole_words_of_first_rows(tmp_path: Path) -> None:
-    # Words of the long document: tokens 4 5, 6, 7 8 9. Five tokens fit in its first row, so the third word is cut.
+    # Words of the long document: tokens 4 5, 6, 7 8 9. Five tokens fit in its first row, so the third word is
+    # cut.
     floor = [NAN, NAN, 1.5, NAN, NAN, 2.0, 0.5, NAN, NAN, 4.0, NAN]
     skill = [NONE, 0, 0, NONE, 0, 0, 1, 0, 0, 0, NONE]
     folder = write_shards(

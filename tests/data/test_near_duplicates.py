@@ -107,7 +107,9 @@ def test_quiet_on_tinystories_and_finds_their_edited_copies() -> None:
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the shared data files")
 def test_finds_the_stories_that_were_published_twice() -> None:
-    """By comparing all pairs of these two files, three pairs have 0.4 or more (0.76, 0.94, 0.997); the next has 0.31."""
+    """By comparing all pairs of these two files, three pairs have 0.4 or more (0.76, 0.94, 0.997); the
+    next has 0.31.
+    """
     training, held_out = (
         texts(f"multilingual/stories_{split}.jsonl.gz") for split in ("train", "validation")
     )

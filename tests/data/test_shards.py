@@ -20,7 +20,8 @@ def shards(tmp_path: Path) -> Shards:
 
 
 def test_rows_start_at_documents_and_continue_long_ones(shards: Shards) -> None:
-    # 0-3 holds the start at 3; 3-6 the one at 5; the document at 5 fills 5-8 and 8-11 and ends in 11-14, where
+    # 0-3 holds the start at 3; 3-6 the one at 5; the document at 5 fills 5-8 and 8-11 and ends in 11-14,
+    # where
     # another starts at 13, whose row goes on into the first document.
     assert shards.rows(3).tolist() == [0, 3, 5, 8, 11, 13]
     order = np.concatenate([shards.batch(step, seed=5, rows=2, context_length=3) for step in range(3)])

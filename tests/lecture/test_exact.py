@@ -1,4 +1,6 @@
-"""Computed claims: every check holds, the helpers agree with closed forms known elsewhere, and broken code is caught."""
+"""Computed claims: every check holds, the helpers agree with closed forms known elsewhere, and broken code
+is caught.
+"""
 
 import itertools
 import json
@@ -13,7 +15,7 @@ from lab.lecture.exact import (
     cost,
     heads_and_patterns,
     inference,
-    measure,
+    measuring,
     models,
     norms,
     parallelism,
@@ -173,7 +175,9 @@ def test_a_fused_kernel_hides_what_happens_to_scores():
 
 
 def test_decoding_counts_every_product():
-    """Four projections of b d rows a step, of which two have g / h of the width, and two products with t keys."""
+    """Four projections of b d rows a step, of which two have g / h of the width, and two products with t
+    keys.
+    """
     b, n, d, h, g = 3, 10, 24, 6, 2
     operations, moved = inference.every_decoding_product(b, n, d, h, g)
     assert operations == 2 * b * n * d * d * (h + g) // h + b * d * n * (n + 1)
@@ -288,7 +292,9 @@ def test_outcomes_of_timed_ratios():
 
 @pytest.mark.parametrize("claim", ["rms-vs-ln-speed", "parallel-speed", "depth-latency"])
 def test_every_timed_ratio_is_measured(claim, monkeypatch):
-    """With one call of each side in place of 31: its table has a row a comparison and its parts follow the ratios."""
+    """With one call of each side in place of 31: its table has a row a comparison and its parts follow the
+    ratios.
+    """
 
     def compare(first, second, *, device):
         return timing.Ratio(1, 1.5, 1.4, 1.6, timing.seconds(first, device), timing.seconds(second, device))
@@ -326,10 +332,10 @@ def test_measured_claims_and_their_records(monkeypatch, tmp_path):
         "size": "s",
         "confounds": [],
     }
-    monkeypatch.setattr(measure, "claims", lambda: {"a": ("cost", lambda device: dict(found))})
-    (record,) = measure.measure([])
+    monkeypatch.setattr(measuring, "claims", lambda: {"a": ("cost", lambda device: dict(found))})
+    (record,) = measuring.measure([])
     assert record["provenance"]["device_kind"] == "cpu" and record["core_minutes"] >= 0
-    path = measure.write(record, tmp_path)
+    path = measuring.write(record, tmp_path)
     assert path == tmp_path / "measured" / "a-cpu.json"
     assert json.loads(path.read_text())["claim"] == "a"
 

@@ -1,4 +1,6 @@
-"""The ledger: 114 rows, states by rule, the same bytes from the same files, and a worklist that is cheap first."""
+"""The ledger: 114 rows, states by rule, the same bytes from the same files, and a worklist that is cheap
+first.
+"""
 
 import copy
 import json

@@ -1,4 +1,6 @@
-"""Patterns against the sets of the papers, kernels against a float64 loop, shared heads against copies, biases by name."""
+"""Patterns against the sets of the papers, kernels against a float64 loop, shared heads against copies,
+biases by name.
+"""
 
 import dataclasses
 import json
@@ -46,7 +48,9 @@ def rules(name: str, of: Shape = LAYERS) -> list[LayerRule]:
 
 
 def read_by(name: str, layer: int, i: int) -> set[int]:
-    """The positions that query i reads, from the papers; stride and summary are l and c of Child et al., section 4.3."""
+    """The positions that query i reads, from the papers; stride and summary are l and c of Child et al.,
+    section 4.3.
+    """
     past, stride, summary = range(i + 1), CHILD["strided"]["stride"], CHILD["fixed"]["summary"]
     window = {j for j in past if j > i - 5}
     near, far = {j for j in past if j >= max(0, i - stride)}, {j for j in past if (i - j) % stride == 0}
@@ -96,7 +100,9 @@ def test_kept_keys_are_those_that_a_later_query_reads(name: str) -> None:
 def reference(
     config: RunConfig, model: Transformer, layer: int, x: Tensor, read: Any, relative: Any = None
 ) -> Tensor:
-    """Attention of one row [T, d_model] in float64, one head and one query at a time; `relative(h, i, j)` is what positions add."""
+    """Attention of one row [T, d_model] in float64, one head and one query at a time; `relative(h, i, j)`
+    is what positions add.
+    """
     s, one, cap = config.shape, model.blocks[layer].attention, config.stability.attention_softcap
     weight = {part: getattr(one, part).weight.double() for part in ("q", "k", "v", "out")}
     offset = {part: getattr(one, part).bias for part in weight}

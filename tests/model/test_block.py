@@ -1,4 +1,6 @@
-"""How sub-layers are joined, scaled and started, against the papers' formulas over the model's own sub-layers in float64."""
+"""How sub-layers are joined, scaled and started, against the papers' formulas over the model's own
+sub-layers in float64.
+"""
 
 import dataclasses
 import math

@@ -131,7 +131,8 @@ def test_frequencies_for_longer_contexts_are_those_of_transformers(scale: float)
     torch.testing.assert_close(
         made("rope_interpolation", scale=scale).frequencies, theirs("linear", T, scale)
     )
-    # Their base grows with the length of the row: at factor 1 it is theta (length / trained length)^(d / (d - 2)).
+    # Their base grows with the length of the row: at factor 1 it is theta (length / trained length)^(d / (d -
+    # 2)).
     ntk = made("rope_ntk", scale=scale).frequencies
     torch.testing.assert_close(ntk, theirs("dynamic", int(scale * T), 1.0))
     plain = made("rope").frequencies

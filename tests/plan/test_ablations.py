@@ -1,4 +1,6 @@
-"""Every ablation of the lecture runs from plan to report: two steps of each of its arms, at the size where it is tried first."""
+"""Every ablation of the lecture runs from plan to report: two steps of each of its arms, at the size where
+it is tried first.
+"""
 
 import json
 import re

@@ -1,4 +1,6 @@
-"""A branch goes on exactly where its parent stopped, in weights and in text, and one that can't is refused with the reason."""
+"""A branch goes on exactly where its parent stopped, in weights and in text, and one that can't is refused
+with the reason.
+"""
 
 import dataclasses
 import io

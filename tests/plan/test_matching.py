@@ -58,7 +58,9 @@ def test_d_ff_is_what_the_closed_form_gives(hold):
 
 @pytest.mark.parametrize("hold", FORMS)
 def test_depth_is_the_one_whose_ratio_comes_nearest(hold):
-    """Every number of layers tried by hand: d_ff from the closed form, then the ratio nearest to the asked one."""
+    """Every number of layers tried by hand: d_ff from the closed form, then the ratio nearest to the asked
+    one.
+    """
     target, asked = FORMS[hold](D, LAYERS, 3 * D * 256), 1.0
     config = composed("activation=gelu", f"ffn_ratio={asked}")
     solved = match(config, resolve(config, CORPUS), hold=hold, target=target, solve="depth")
@@ -109,7 +111,9 @@ def test_text_is_what_training_reads():
     ],
 )
 def test_the_cache_of_keys_and_values(overrides, heads, cached):
-    """2 (keys and values) of every layer, head of keys and token kept, 32 channels each, over the tokens of the context."""
+    """2 (keys and values) of every layer, head of keys and token kept, 32 channels each, over the tokens
+    of the context.
+    """
     size = 2 if "precision=bf16" in overrides else 4
     expected = 2 * LAYERS * heads * 32 * cached * size / CONTEXT
     assert counts(resolved(*overrides)).kv_cache_bytes_per_token == expected
@@ -125,8 +129,10 @@ def test_the_cache_of_keys_and_values(overrides, heads, cached):
     ],
 )
 def test_activations_are_those_that_torch_keeps(changes, each):
-    """Distinct tensors saved for backward, weights and position tables apart; beyond the count stand statistics alone: a
-    log-sum-exp a head, two moments a LayerNorm or one an RMSNorm (which on a CPU keeps x / rms as well), and token ids."""
+    """Distinct tensors saved for backward, weights and position tables apart; beyond the count stand
+    statistics alone: a log-sum-exp a head, two moments a LayerNorm or one an RMSNorm (which on a CPU keeps
+    x / rms as well), and token ids.
+    """
     shared, base = changes.get("shared", False), tiny_run()
     shape = dataclasses.replace(base.shape, num_kv_heads=1 if shared else None)
     run = tiny_run(shape=shape, **{k: v for k, v in changes.items() if k != "shared"})

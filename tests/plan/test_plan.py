@@ -1,4 +1,6 @@
-"""Plans at every size without preparing data: settings that never collide, arms that are distinct, claims that stay true."""
+"""Plans at every size without preparing data: settings that never collide, arms that are distinct, claims
+that stay true.
+"""
 
 import dataclasses
 
@@ -163,7 +165,9 @@ def test_depth_and_flops_are_matched_to_within_the_tolerance(plan, monkeypatch):
 
 
 def test_text_is_held_by_a_budget_that_counts_it(plan, monkeypatch):
-    """With as many bytes a token everywhere nothing is missed; with half as many, a budget in tokens reads half the text."""
+    """With as many bytes a token everywhere nothing is missed; with half as many, a budget in tokens reads
+    half the text.
+    """
     matching(monkeypatch, hold="bytes", solve="none", tolerance=1e-3)
     assert {arm["mismatch"] for arm in plan("vocab").record["arms"]} == {0.0}
     coarse = iter([4.0, 4.0, 2.0, 4.0])  # bytes a token of each vocabulary

@@ -1,6 +1,8 @@
-"""Sweeps that are killed, stopped or run twice at once lose nothing, repeat nothing, and end with the numbers of a calm one.
+"""Sweeps that are killed, stopped or run twice at once lose nothing, repeat nothing, and end with the
+numbers of a calm one.
 
-LAB_KILLS sets the number of kills (default 2), LAB_KILL_SEED how far the sweep is then; a failing seed repeats its failure.
+LAB_KILLS sets the number of kills (default 2), LAB_KILL_SEED how far the sweep is then; a failing seed
+repeats its failure.
 """
 
 import json

@@ -206,7 +206,9 @@ def test_importing_the_room_loads_no_heavy_library():
 
 
 def test_what_is_open_says_by_how_much_and_the_metric_of_a_claim_has_a_column():
-    """Two pairs that differ by 1 in one of 3 seeds: a paired t of 1 with 2 degrees has p = 0.2113 to one side."""
+    """Two pairs that differ by 1 in one of 3 seeds: a paired t of 1 with 2 degrees has p = 0.2113 to one
+    side.
+    """
     low = {"superior": {"better": "plain_x4", "worse": "plain_x8", "margin": 0.1}}
     plan, records = sweep(
         {"plain_x4": [1.5] * 3, "plain_x8": [1.5] * 3},

@@ -1,4 +1,6 @@
-"""Pairs laid side by side and the tables of spikes: what they count, whom they show, and text that stays text."""
+"""Pairs laid side by side and the tables of spikes: what they count, whom they show, and text that stays
+text.
+"""
 
 import pytest
 
@@ -107,7 +109,9 @@ def labels(plan, records):
 
 
 def test_a_family_stands_for_its_best_arm_and_a_pair_is_drawn_once():
-    """old 3x has the lowest mean: old 2x has a better seed, but the other one diverged and counts as before training."""
+    """old 3x has the lowest mean: old 2x has a better seed, but the other one diverged and counts as
+    before training.
+    """
     assert labels(*spiky([["old", "new"], ["old_x3", "new_x1"], ["old_x2", "new_x1"]])) == [
         ["old 3x (best of old): 16 spikes in 2 runs", "new 1x (best of new): 0 spikes in 2 runs"],
         ["old 2x: 16 spikes in 2 runs, 1 of 2 diverged", "new 1x: 0 spikes in 2 runs"],

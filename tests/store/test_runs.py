@@ -232,7 +232,9 @@ def test_a_published_line_is_thinned_until_it_fits(store):
 
 
 def test_a_record_says_what_moved_first_by_the_window_of_its_own_run(store):
-    """A window of 5: layer 1's logit rises at step 8, two before the spike. A window of 10 would see no step whole."""
+    """A window of 5: layer 1's logit rises at step 8, two before the spike. A window of 10 would see no
+    step whole.
+    """
     run = started(store, monitor=Monitor(1, 5, 4.0, divergence_factor=2.0, divergence_patience=3))
     log = store.open_metrics(run, after=0)
     for n in range(1, 11):

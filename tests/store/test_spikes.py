@@ -45,7 +45,9 @@ RULE = {"window": WINDOW, "threshold": 4.0}
 
 
 def series(**jumps):
-    """1.1, 0.9, ... of each statistic, so that a window has mean 1 and deviation 0.1, but for its {step: value}."""
+    """1.1, 0.9, ... of each statistic, so that a window has mean 1 and deviation 0.1, but for its {step:
+    value}.
+    """
     return {
         name: [at.get(step, 1.1 if step % 2 else 0.9) for step in range(1, STEPS + 1)]
         for name, at in jumps.items()
@@ -94,7 +96,9 @@ def test_no_step_without_a_whole_window_before_it_is_looked_at():
 
 
 def test_the_same_search_before_quiet_steps_by_hand():
-    """Of steps 21, 32, 43 and 54 the first two lie within ten steps of the spike at 30; something rose before 54 alone."""
+    """Of steps 21, 32, 43 and 54 the first two lie within ten steps of the spike at 30; something rose
+    before 54 alone.
+    """
     found = by_chance(series(**JUMPS), [30], steps=STEPS, **RULE)
     assert found == {"spikes": [1, 1], "quiet": [1, 2]}
     at_the_spike = by_chance(series(a={30: 9.0}), [30, 31], steps=STEPS, **RULE)

@@ -282,7 +282,9 @@ def test_every_knob_acts() -> None:
 
 
 def test_noise_costs_what_it_should() -> None:
-    """Each forced word among k candidates is worth h(e) + e log2(k - 1) bits; here the pronoun before "lived"."""
+    """Each forced word among k candidates is worth h(e) + e log2(k - 1) bits; here the pronoun before
+    "lived".
+    """
     noise, stories = 0.2, told(noise=0.2)
     wrong = Counter[bool]()
     for story in stories:

@@ -1,4 +1,6 @@
-"""Telling: every word costs -log2 of its probability given the words before, forced or not, with noise or without."""
+"""Telling: every word costs -log2 of its probability given the words before, forced or not, with noise or
+without.
+"""
 
 import math
 from collections.abc import Callable, Container, Iterator, Sequence

@@ -1,4 +1,6 @@
-"""Runs that travel: trained elsewhere with torch and numpy alone, they are what they would be here, and come back unharmed."""
+"""Runs that travel: trained elsewhere with torch and numpy alone, they are what they would be here, and
+come back unharmed.
+"""
 
 import io
 import json

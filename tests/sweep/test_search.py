@@ -112,7 +112,9 @@ def test_the_grid_is_half_decades_around_the_common_rate_and_grows_by_one_step()
 
 
 def test_one_rate_more_is_tried_where_the_parabola_of_an_arm_is_lowest(lab, tmp_path):
-    """The losses are parabolas in log rate, so the rate found is the centre, also where the rate above it diverges."""
+    """The losses are parabolas in log rate, so the rate found is the centre, also where the rate above it
+    diverges.
+    """
     store, make = lab
     arms = {"rmsnorm": valley(0.01), "layernorm": valley(0.009, wall=0.012), "none": valley(0.006)}
     told = []

@@ -1,4 +1,6 @@
-"""Studies: ranges as written, successive halving whose runs go on, killed studies that repeat, and one tiny real one."""
+"""Studies: ranges as written, successive halving whose runs go on, killed studies that repeat, and one
+tiny real one.
+"""
 
 import json
 import math
@@ -179,7 +181,9 @@ def test_diverged_trials_teach_and_failed_ones_are_told_as_failed(tmp_path):
 
 
 def test_a_study_whose_trials_fail_tries_others_and_says_so(tmp_path):
-    """The last of each batch fails at its first rung: the next values are new ones, and nothing is scored for nobody."""
+    """The last of each batch fails at its first rung: the next values are new ones, and nothing is scored
+    for nobody.
+    """
 
     class Fails(Synthetic):
         def __call__(self, points, step):
@@ -280,7 +284,9 @@ def test_a_real_study_continues_promoted_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_runs_of_other_lengths_are_judged_after_as_large_a_share(tmp_path, monkeypatch):
-    """At equal FLOPs a model of 8 layers trains for fewer steps than one of 2; its rung is the evaluation of the same number."""
+    """At equal FLOPs a model of 8 layers trains for fewer steps than one of 2; its rung is the evaluation
+    of the same number.
+    """
     corpus = Corpus("d", 4.0, 10**9, tokenizer_hash="t")
     monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
     carried = []

@@ -1,4 +1,6 @@
-"""Do Trackio and TensorBoard hold every step of a run once, by their own readers? And is the picture of the layers right?"""
+"""Do Trackio and TensorBoard hold every step of a run once, by their own readers? And is the picture of
+the layers right?
+"""
 
 import io
 import json

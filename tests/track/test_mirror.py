@@ -1,4 +1,6 @@
-"""Does W&B get every step of a run once? The real client runs offline; `wandb leet inspect` reads its files back."""
+"""Does W&B get every step of a run once? The real client runs offline; `wandb leet inspect` reads its
+files back.
+"""
 
 import json
 import signal

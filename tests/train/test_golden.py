@@ -1,4 +1,5 @@
-"""Golden numbers of twelve steps, one row for each variant and each part of the recipe: they move only when mathematics does.
+"""Golden numbers of twelve steps, one row for each variant and each part of the recipe: they move only
+when mathematics does.
 
 If a change means to alter numbers, raise NUMERICS in lab/store/run_store.py and write the table anew with
 `LAB_WRITE_GOLDEN=1 python -m pytest -n 0 tests/test_golden.py`; if it does not, it has a bug.
@@ -25,7 +26,8 @@ def changed(part: str, **values):
     return {part: dataclasses.replace(getattr(BASE, part), **values)}
 
 
-# Values strong enough that twelve steps feel them: a part that is dropped moves its row by more than the tolerance.
+# Values strong enough that twelve steps feel them: a part that is dropped moves its row by more than the
+# tolerance.
 ROWS = {f"{axis}-{name}": {axis: name} for axis, name in PAIRS} | {
     "z_loss": changed("stability", z_loss=0.1),
     "qk_norm": changed("stability", qk_norm=True),

@@ -1,4 +1,6 @@
-"""A run that has seen the validation text says so: below the entropy of the corpus there is nothing to learn honestly."""
+"""A run that has seen the validation text says so: below the entropy of the corpus there is nothing to
+learn honestly.
+"""
 
 import dataclasses
 from pathlib import Path

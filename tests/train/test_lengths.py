@@ -1,4 +1,6 @@
-"""The loss at several lengths: the same targets at each, the context that it says, and a reason where there is no such length."""
+"""The loss at several lengths: the same targets at each, the context that it says, and a reason where
+there is no such length.
+"""
 
 import dataclasses
 import io
@@ -102,7 +104,9 @@ def run_of(position: str, lengths: list[int]):
 
 @pytest.mark.parametrize("position", sorted(MODULES["position"].VARIANTS))
 def test_a_trained_model_is_scored_as_one_that_was_built_longer(position, shards, tmp_path):
-    """Its weights in a model of four times the context, block by block; learned positions end where they were trained."""
+    """Its weights in a model of four times the context, block by block; learned positions end where they
+    were trained.
+    """
     run, store = run_of(position, LENGTHS), RunStore(tmp_path)
     trained(run, run_id="r", store=tmp_path, shards=shards)
     summary, text = store.read("r", "summary.json"), Shards.open(shards)

@@ -1,4 +1,6 @@
-"""The training loop: against torch written out by hand, resumed anywhere, under accumulation, and when numbers go bad."""
+"""The training loop: against torch written out by hand, resumed anywhere, under accumulation, and when
+numbers go bad.
+"""
 
 import dataclasses
 import errno
@@ -139,7 +141,8 @@ def test_layer_gradient_norms_add_up_to_the_whole(whole):
                 "grad/norm"
             ]
             parts = [v for k, v in line.items() if k.startswith("grad/norm/")]
-            # Diagnosed and logged before clipping: the squares of disjoint parts sum to the square of the whole.
+            # Diagnosed and logged before clipping: the squares of disjoint parts sum to the square of the
+            # whole.
             assert math.sqrt(sum(p * p for p in parts)) == pytest.approx(total, rel=1e-5)
 
 
@@ -182,7 +185,8 @@ def test_uniform_predictions_cost_log2_of_the_vocabulary_a_byte(shards):
     """Byte tokens: every byte costs log2(257) bits, and the end of a story as much again for no byte."""
     held_out = list(stories.generate(GRAMMAR, seed=DATA.seed, split="validation", count=4))
     sizes = [len(story.text.encode()) for story in held_out]
-    # The floor is known to the last word that ends, with the byte after it, within the first 24 bytes of each story.
+    # The floor is known to the last word that ends, with the byte after it, within the first 24 bytes of each
+    # story.
     known = [[word for word in story.words if word.end < 24] for story in held_out]
     exact_bytes, floor = sum(words[-1].end for words in known), sum(w.bits for words in known for w in words)
 
@@ -195,7 +199,8 @@ def test_uniform_predictions_cost_log2_of_the_vocabulary_a_byte(shards):
     assert values["val/bytes"] == sum(sizes)
     assert values["val/bpb"] == pytest.approx(math.log2(257) * (1 + 4 / sum(sizes)), rel=1e-6)
     assert values["val/floor_bpb"] == pytest.approx(floor / exact_bytes, rel=1e-6)
-    # That its last word has ended costs each story one choice of the six kinds of white space and the end, in 257.
+    # That its last word has ended costs each story one choice of the six kinds of white space and the end, in
+    # 257.
     ends = 4 * math.log2(257 / 7) / exact_bytes
     assert values["val/excess_bpb"] == pytest.approx(math.log2(257) + ends - floor / exact_bytes, rel=1e-6)
 

@@ -21,7 +21,9 @@ SEEDS = (0.02, -0.01, 0.005)  # common to all arms of a seed: pairing removes it
 
 
 def around(level: float, spread: float = 1.0, turn: int = 0) -> list[float]:
-    """Three seeds near `level`, with noise of 0.1 % that differs between arms and a larger seed effect that does not."""
+    """Three seeds near `level`, with noise of 0.1 % that differs between arms and a larger seed effect
+    that does not.
+    """
     return [level * (1 + common) * (1 + spread * NOISE[(i + turn) % 3]) for i, common in enumerate(SEEDS)]
 
 
@@ -110,7 +112,8 @@ def test_superior(level, spread, outcome):
 
 
 def test_superior_needs_the_two_sided_interval():
-    # Differences 2, 4, 6 %: t = 4 / (2 / sqrt(3)) = 3.46, beyond the one-sided 2.92 but not the two-sided 4.303.
+    # Differences 2, 4, 6 %: t = 4 / (2 / sqrt(3)) = 3.46, beyond the one-sided 2.92 but not the two-sided
+    # 4.303.
     assert (
         judged({"plain_x4": [1.5] * 3, "plain_x64": [1.53, 1.56, 1.59]}, BETTER)["outcome"] == "inconclusive"
     )
@@ -314,7 +317,8 @@ def test_no_outcome_depends_on_the_order_of_arms_or_records(levels, shuffle):
 
 
 def test_false_verdicts_on_equal_arms_stay_within_five_percent():
-    # Four arms from one distribution: no arm outside is worse by a quarter of the noise, so the basin claim is false.
+    # Four arms from one distribution: no arm outside is worse by a quarter of the noise, so the basin claim
+    # is false.
     jitter = random.Random(11)
     wrong = 0
     for _ in range(300):

@@ -128,7 +128,9 @@ def test_two_parts_that_are_each_nearly_small_share_the_level():
 
 
 def test_what_could_be_found_counts_the_arms_among_which_it_is_looked_for():
-    """The best p value of 8 seeds is 1/256. Three arms outside with four rivals each make 12 chances, so 12/256 against 0.05/6."""
+    """The best p value of 8 seeds is 1/256. Three arms outside with four rivals each make 12 chances, so
+    12/256 against 0.05/6.
+    """
     basin = claim(basin={"family": "plain", "inside": [1, 4], "margin": 0.001})
     others = [basin | {"id": f"other {n}", "needs": ["plain_x1"]} for n in range(5)]
     wiggle = [0.001, -0.001] * 4

@@ -49,7 +49,9 @@ def test_paired_sd_is_pooled_over_the_arms_and_loses_what_seeds_share():
 
 
 def test_a_case_by_hand():
-    """Values 1.9, 2.0, 2.1: mean 2, sd 0.1. The twin is 1 % worse, equal, 1 % better: sd 1 %. Chi-square for 2 degrees: 0.0506, 7.378."""
+    """Values 1.9, 2.0, 2.1: mean 2, sd 0.1. The twin is 1 % worse, equal, 1 % better: sd 1 %. Chi-square
+    for 2 degrees: 0.0506, 7.378.
+    """
     made = noise.summarise(runs([1.9, 2.0, 2.1]), {noise.TWIN: runs([1.919, 2.0, 2.079], "twin")})
     [row] = [row for row in noise.rows(made) if row["id"] == "val/bpb"]
     assert (row["n"], row["mean"], row["seed_sd"]) == (3, pytest.approx(2.0), pytest.approx(0.05))

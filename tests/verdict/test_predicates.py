@@ -186,7 +186,9 @@ def test_a_skill_as_the_metric_knows_which_way_is_better(key, better, shown):
 
 
 def test_the_gap_counts_no_step_for_its_spike():
-    """The last tenth of 300 steps, every fifth logged: six losses of 2.0 and, kept for its spike alone, one of 8.0."""
+    """The last tenth of 300 steps, every fifth logged: six losses of 2.0 and, kept for its spike alone,
+    one of 8.0.
+    """
     one = record("a", 1.5)
     points = [[step, step * 1024, 2.0, 0.5] for step in range(1, 301, 5)] + [[300, 307_200, 2.0, 0.5]]
     one["summary"]["val/loss"] = 2.5
@@ -218,7 +220,8 @@ SEARCH = {
 
 
 def test_stable_range_by_hand():
-    # 1.75 is within 20 % of 1.5, 1.85 is not; 1.7 at plain 8x's highest rate lies behind a diverged run and does not count.
+    # 1.75 is within 20 % of 1.5, 1.85 is not; 1.7 at plain 8x's highest rate lies behind a diverged run and
+    # does not count.
     assert lr_range.measured(SEARCH, "plain_x4", "max_stable") == {100: -3, 101: -3, 102: -4}
     assert lr_range.measured(SEARCH, "plain_x8", "max_stable") == {100: -5, 101: -5, 102: -5}
     assert lr_range.measured(SEARCH, "plain_x4", "width") == {100: 2, 101: 2, 102: 1}

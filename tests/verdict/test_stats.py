@@ -134,7 +134,8 @@ def test_trends_that_never_break_by_counting_orders():
 
 
 def test_page_on_a_worked_example():
-    # The example of scipy's documentation: three ways of teaching rated by ten students, L = 133.5, p = 0.0018191.
+    # The example of scipy's documentation: three ways of teaching rated by ten students, L = 133.5, p =
+    # 0.0018191.
     table = [
         [3, 4, 3],
         [2, 2, 4],

@@ -1,7 +1,8 @@
 """Which architecture of Hugging Face transformers is a run, and what are its tensors called there?
 
-`hf_config` picks the first of families.py that is the run's model exactly; `to_hf` and `from_hf` carry weights over, both ways
-without loss. A run that none of them is, is refused with the axis that stands in the way. transformers itself is not needed.
+`hf_config` picks the first of families.py that is the run's model exactly; `to_hf` and `from_hf` carry
+weights over, both ways without loss. A run that none of them is, is refused with the axis that stands in
+the way. transformers itself is not needed.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""Which architectures of Hugging Face transformers are there, what can each express, and what does it call things?
+"""Which architectures of Hugging Face transformers are there, what can each express, and what does it call
+things?
 
 `FAMILIES` is the table: per architecture what it can have of every axis, its config.json and its tensors.
 """
@@ -58,7 +59,9 @@ DOUBLE = {
 def _llama(
     run: RunConfig, *, norms: dict[str, str] = PRE, norm: Any = same, qk: Any = same
 ) -> Iterator[Piece]:
-    """The names that most architectures share. `norm` and `qk` pack gains, and the matrices of queries and keys."""
+    """The names that most architectures share. `norm` and `qk` pack gains, and the matrices of queries and
+    keys.
+    """
     yield from (
         same("model.embed_tokens", "embedding"),
         same("lm_head", "head"),
@@ -152,7 +155,9 @@ def _mistral_config(run: RunConfig) -> dict[str, Any]:
 
 
 def _mixtral_config(run: RunConfig) -> dict[str, Any]:
-    """Their balance loss pools all layers and isn't divided by top_k: equal to ours where experts are evenly used."""
+    """Their balance loss pools all layers and isn't divided by top_k: equal to ours where experts are
+    evenly used.
+    """
     f = run.ffn
     return _mistral_config(run) | {
         "num_local_experts": f["experts"],

@@ -1,4 +1,5 @@
-"""A trained run as a folder that `AutoModelForCausalLM` and `AutoTokenizer` of transformers load, without code of ours.
+"""A trained run as a folder that `AutoModelForCausalLM` and `AutoTokenizer` of transformers load, without
+code of ours.
 
 config.json, model.safetensors         architecture and fp32 weights
 generation_config.json                 texts end with `<|endoftext|>`
@@ -42,8 +43,8 @@ def write(
 ) -> dict[str, Any]:
     """Write a run's newest checkpoint to `folder`, whole or not at all; returns what export.json says.
 
-    Raises ConfigError where transformers has no such architecture, naming the axes in the way, and where the folder holds
-    anything that another export did not write.
+    Raises ConfigError where transformers has no such architecture, naming the axes in the way, and where
+    the folder holds anything that another export did not write.
     """
     folder = folder.resolve()
     if folder.exists() and not _ours(folder):

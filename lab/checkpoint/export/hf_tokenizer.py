@@ -1,7 +1,7 @@
 """Which files make transformers split text as a run's tokenizer does?
 
-A text gets the same ids, after an `<|endoftext|>` before its first: a run has seen every text begin so. Text that spells the
-special token out stays text.
+A text gets the same ids, after an `<|endoftext|>` before its first: a run has seen every text begin so.
+Text that spells the special token out stays text.
 """
 
 import json

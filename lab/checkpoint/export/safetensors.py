@@ -1,4 +1,5 @@
-"""The safetensors format: 8 bytes for the length of a JSON header (little-endian), the header, the numbers of all tensors.
+"""The safetensors format: 8 bytes for the length of a JSON header (little-endian), the header, the numbers
+of all tensors.
 
 Written by hand, since it is so little: https://github.com/huggingface/safetensors, section Format.
 """

@@ -1,9 +1,9 @@
 """Which text has an exactly known entropy? Short stories drawn from a grammar that knows P(text).
 
-The grammar tests nine skills, each over its own distance, and says for every word which one. -log2 P(text) is the sum
-of the bits of its words, at every word boundary (lab/data/stories/telling.py). Sentences: lab/data/stories/sentences.py, words:
-lab/data/stories/lexicon.py, state: lab/data/stories/plot.py. Units: bits. The texts are ASCII: a position counts characters and bytes
-alike.
+The grammar tests nine skills, each over its own distance, and says for every word which one. -log2 P(text)
+is the sum of the bits of its words, at every word boundary (lab/data/stories/telling.py). Sentences:
+lab/data/stories/sentences.py, words: lab/data/stories/lexicon.py, state: lab/data/stories/plot.py. Units:
+bits. The texts are ASCII: a position counts characters and bytes alike.
 """
 
 import dataclasses
@@ -59,7 +59,9 @@ def tell(pick: Pick, world: World) -> Story:
 
 
 def generate(grammar: Grammar, *, seed: int, split: str, count: int, first: int = 0) -> Iterator[Story]:
-    """Stories `first` ... `first + count - 1` of a split. A story depends on (grammar, seed, split, number) alone."""
+    """Stories `first` ... `first + count - 1` of a split. A story depends on (grammar, seed, split,
+    number) alone.
+    """
     world = world_of(grammar)
     for number in range(first, first + count):
         yield tell(random_pick(f"{seed}/{split}/{number}"), world)

@@ -13,7 +13,9 @@ _WORD = re.compile(r"""(\s*[".,!?:]*)([^".,!?:\s]+)(.*)""", re.DOTALL)
 
 
 class Language:
-    """A one-to-one map of English words to words of the language's own syllables; capitals and punctuation stay."""
+    """A one-to-one map of English words to words of the language's own syllables; capitals and punctuation
+    stay.
+    """
 
     def __init__(self, words: dict[str, str]) -> None:
         self._words = words

@@ -1,4 +1,6 @@
-"""Which words do the stories use? The word lists of the generator in lab/data/stories/generator.py, most frequent first."""
+"""Which words do the stories use? The word lists of the generator in lab/data/stories/generator.py, most
+frequent first.
+"""
 
 import functools
 import hashlib
@@ -26,7 +28,9 @@ def ranked(items: tuple[str, ...], key: str) -> tuple[str, ...]:
 
 
 def _names(real: str, endings: str, *, middles: str, ends: str) -> tuple[str, ...]:
-    """Real names, then made-up ones of two, three and four syllables: short names first, the rank is the frequency."""
+    """Real names, then made-up ones of two, three and four syllables: short names first, the rank is the
+    frequency.
+    """
     starts = _words("Be Da Fi Go Ha Jo Ka Lu Mi No Pe Ro Sa Ti Wu Ze")
     short = _join(starts, endings.split())
     long = _join(starts, middles.split(), ends.split())

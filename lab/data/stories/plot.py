@@ -41,7 +41,9 @@ class Plot(Slots):
             self.held.holder, self.taken.holder = self.taken.holder, self.held.holder
 
     def menu(self) -> Forms:
-        """What may come next. A story has half the mean number of events, then a geometric number, at most twice the mean."""
+        """What may come next. A story has half the mean number of events, then a geometric number, at most
+        twice the mean.
+        """
         grammar = self.world.grammar
         if len(self.cast) == 1:
             legal = {"stranger"}

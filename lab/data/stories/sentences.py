@@ -1,7 +1,8 @@
-"""Which sentences tell a story? Templates: literal words, `[one|of|several]`, and `{slots}` that lab/data/stories/plot.py fills.
+"""Which sentences tell a story? Templates: literal words, `[one|of|several]`, and `{slots}` that
+lab/data/stories/plot.py fills.
 
-A form has heads (between slashes) and a body. Each head is recognised by its own words, so the first words of a
-sentence say which event it tells. A head that begins with a newline begins a paragraph.
+A form has heads (between slashes) and a body. Each head is recognised by its own words, so the first words
+of a sentence say which event it tells. A head that begins with a newline begins a paragraph.
 """
 
 from dataclasses import dataclass

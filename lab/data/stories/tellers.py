@@ -1,7 +1,8 @@
 """How are very many stories told on all cores? Worker processes that each tell every n-th run of them.
 
-The parent reads the workers' pipes in turn, so the stories and their order are those of one process. Plain child processes:
-nothing of the caller's main module is imported, and a worker whose parent is gone ends at its next write.
+The parent reads the workers' pipes in turn, so the stories and their order are those of one process. Plain
+child processes: nothing of the caller's main module is imported, and a worker whose parent is gone ends at
+its next write.
 """
 
 import json
@@ -28,7 +29,9 @@ ROOT = Path(__file__).parents[2]
 def texts(
     grammar: Grammar, *, seed: int, split: str, count: int, workers: int | None = None
 ) -> Iterator[str]:
-    """The texts of the first `count` stories. workers: processes, one a core unless given and none for a few stories."""
+    """The texts of the first `count` stories. workers: processes, one a core unless given and none for a
+    few stories.
+    """
     workers = workers or (len(os.sched_getaffinity(0)) if count > FEW else 1)
     if workers == 1:
         yield from (story.text for story in generate(grammar, seed=seed, split=split, count=count))

@@ -1,13 +1,14 @@
 """What has each word of a told text cost? Decisions over whole words, and the forced words between them.
 
-A decision picks one of several alternatives, each a sequence of whole words and none the start of another (Cover &
-Thomas 2006, section 5.1: prefix codes are uniquely decodable). Nothing else is decided until it is out, so a text has
-one sequence of decisions. Their bits are spread over the words such that
+A decision picks one of several alternatives, each a sequence of whole words and none the start of another
+(Cover & Thomas 2006, section 5.1: prefix codes are uniquely decodable). Nothing else is decided until it
+is out, so a text has one sequence of decisions. Their bits are spread over the words such that
 
     sum of the bits up to a word  =  -log2 P(a text starts with exactly these whole words)
 
-A word that the story forces costs nothing; `recall` says it, and knows what else a reader without the skill would
-expect there. Units: bits. Words carry the white space before them and the punctuation around them.
+A word that the story forces costs nothing; `recall` says it, and knows what else a reader without the
+skill would expect there. Units: bits. Words carry the white space before them and the punctuation around
+them.
 """
 
 import copy
@@ -86,7 +87,9 @@ class Table:
         return self._tree
 
     def _grow(self) -> dict[str, tuple[str, Any]]:
-        """A tree of words: word -> (the white space before it, what may follow, or the index of the alternative)."""
+        """A tree of words: word -> (the white space before it, what may follow, or the index of the
+        alternative).
+        """
         tree: dict[str, tuple[str, Any]] = {}
         for index, words in enumerate(self.words):
             node = tree
@@ -139,7 +142,9 @@ _EQUAL = [tuple(float(i + 1) for i in range(count)) for count in range(64)]
 
 
 class Telling:
-    """The text told so far: its words, their bits and skills. Given `heard`, the words of a text, it recognises them."""
+    """The text told so far: its words, their bits and skills. Given `heard`, the words of a text, it
+    recognises them.
+    """
 
     def __init__(self, pick: Pick, noise: float = 0.0, heard: Sequence[str] | None = None) -> None:
         self._pick = pick
@@ -214,7 +219,9 @@ class Telling:
         before: str = "",
         after: str = "",
     ) -> None:
-        """Remembers a possible forced choice: a candidate that is not allowed, in place of the words from `start`."""
+        """Remembers a possible forced choice: a candidate that is not allowed, in place of the words from
+        `start`.
+        """
         self.offer_span(start, len(self.words), skill, candidates, allowed, before, after)
 
     def offer_span(

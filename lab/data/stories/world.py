@@ -25,7 +25,9 @@ LITERAL, TABLE, DESCRIBED, SLOT = range(4)
 
 
 class Described(NamedTuple):
-    """Nouns with their own adjectives, "a tiny golden key"; `fitting` has the nouns that go with the adjectives."""
+    """Nouns with their own adjectives, "a tiny golden key"; `fitting` has the nouns that go with the
+    adjectives.
+    """
 
     table: Table
     nouns: tuple[str, ...]

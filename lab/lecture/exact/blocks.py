@@ -1,7 +1,7 @@
 """Which statements about serial and parallel blocks are identities?
 
-Both forms are written out from the project's attention, feed-forward layer and norm. Sources: Wang and Komatsuzaki
-2021 (GPT-J), Chowdhery et al. 2022 (PaLM, 2204.02311), section 2.
+Both forms are written out from the project's attention, feed-forward layer and norm. Sources: Wang and
+Komatsuzaki 2021 (GPT-J), Chowdhery et al. 2022 (PaLM, 2204.02311), section 2.
 """
 
 from __future__ import annotations

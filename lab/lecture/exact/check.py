@@ -1,7 +1,7 @@
 """What is one check of a computed claim, and when does it hold?
 
-A check states something that ought to be true; `holds` says whether it came out so. Some are about what the lecture
-notes print: `notes` is then "holds" or "fails", the answer that the check gives when it holds.
+A check states something that ought to be true; `holds` says whether it came out so. Some are about what
+the lecture notes print: `notes` is then "holds" or "fails", the answer that the check gives when it holds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ Checks = Callable[[], list[Check]]
 def same(
     check: str, a: Tensor, b: Tensor, *, tolerance: float = FLOAT64, note: str = "", notes: str | None = None
 ) -> Check:
-    """The two tensors agree to within `tolerance`, absolutely. Rounding below it differs between machines, so it is not recorded."""
+    """The two tensors agree to within `tolerance`, absolutely. Rounding below it differs between machines,
+    so it is not recorded.
+    """
     error = (
         float((a.detach().double() - b.detach().double()).abs().max()) if a.shape == b.shape else float("inf")
     )

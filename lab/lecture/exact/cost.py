@@ -1,4 +1,5 @@
-"""What does a part cost in time, against what it costs in operations? Timed on this machine, pairs interleaved.
+"""What does a part cost in time, against what it costs in operations? Timed on this machine, pairs
+interleaved.
 
 The rules were fixed before the first measurement; ratios are judged by their 95 % interval, and 2 % is too small to matter.
 - flops-not-runtime: matrix products are over 99 % of the operations of a BERT-large layer of 512 tokens, and the rest takes
@@ -62,7 +63,9 @@ class BertLayer(nn.Module):
 
 
 def time_shares(layer: nn.Module, x: Tensor, device: str, repeats: int = 5) -> dict[str, float]:
-    """Share of forward and backward time by class of operation, from torch's profiler (time of an operation itself)."""
+    """Share of forward and backward time by class of operation, from torch's profiler (time of an
+    operation itself).
+    """
     from torch.profiler import ProfilerActivity, profile
 
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device == "cuda" else [])
@@ -213,7 +216,9 @@ def _repeated(module: nn.Module, x: Tensor, times: int = 20) -> Callable[[], Non
 
 
 class Parallel(nn.Module):
-    """Blocks x + Attn(N x) + FFN(N x) of the project's parts, with one inward and one outward matrix if fused."""
+    """Blocks x + Attn(N x) + FFN(N x) of the project's parts, with one inward and one outward matrix if
+    fused.
+    """
 
     def __init__(self, blocks: Any, *, fused: bool):
         super().__init__()

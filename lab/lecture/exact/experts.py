@@ -1,7 +1,7 @@
 """Which statements about mixtures of experts are identities or counts?
 
-Written out from the project's feed-forward layer; dense routing, so that nothing is dropped. Sources: Shazeer et al.
-2017 (1701.06538), Dai et al. 2024 (2401.06066).
+Written out from the project's feed-forward layer; dense routing, so that nothing is dropped. Sources:
+Shazeer et al. 2017 (1701.06538), Dai et al. 2024 (2401.06066).
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def expert(seed: int, hidden: int = HIDDEN) -> FFN:
 
 
 def mixture(x: Tensor, router: Tensor, experts: list[FFN], *, active: int, normalised: bool = True) -> Tensor:
-    """Every token to its `active` best experts, weighted by the softmax of their scores; x [N, d], router [d, E]."""
+    """Every token to its `active` best experts, weighted by the softmax of their scores; x [N, d], router
+    [d, E].
+    """
     scores = x @ router
     best = scores.topk(active, -1)
     gates = best.values.softmax(-1) if normalised else scores.softmax(-1).gather(-1, best.indices)

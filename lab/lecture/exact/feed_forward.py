@@ -1,7 +1,7 @@
 """Which statements about activations and the feed-forward layer are identities or counts?
 
-Sources: Hendrycks and Gimpel 2016 (1606.08415) for GELU; Shazeer 2020 (2002.05202) for the two thirds; Touvron et al.
-2023 (2302.13971) and published configurations for LLaMA's width.
+Sources: Hendrycks and Gimpel 2016 (1606.08415) for GELU; Shazeer 2020 (2002.05202) for the two thirds;
+Touvron et al. 2023 (2302.13971) and published configurations for LLaMA's width.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which statements about heads, shared keys and values, and sparse patterns are counts or identities?
 
-Sources: Bhojanapalli et al. 2020 (2002.07028), theorem 1; Shazeer 2019 (1911.02150); Ainslie et al. 2023 (2305.13245);
-Child et al. 2019 (1904.10509), section 4.2; Jiang et al. 2023 (2310.06825) for the reach of windows.
+Sources: Bhojanapalli et al. 2020 (2002.07028), theorem 1; Shazeer 2019 (1911.02150); Ainslie et al. 2023
+(2305.13245); Child et al. 2019 (1904.10509), section 4.2; Jiang et al. 2023 (2310.06825) for the reach of
+windows.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def low_rank() -> list[Check]:
 
 
 def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Causal attention with fewer key and value heads, each shared by a group of query heads; [B, heads, T, size]."""
+    """Causal attention with fewer key and value heads, each shared by a group of query heads; [B, heads,
+    T, size].
+    """
     share = q.shape[1] // k.shape[1]
     return F.scaled_dot_product_attention(
         q, k.repeat_interleave(share, 1), v.repeat_interleave(share, 1), is_causal=True

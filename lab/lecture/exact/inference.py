@@ -1,7 +1,8 @@
 """Which statements about arithmetic intensity and the key-value cache are counts or identities?
 
-Intensities count operations over elements moved, as Shazeer 2019 (1911.02150) does: one read of every input and weight
-and one write of every output of a step, no fused softmax. b sequences of n tokens, width d, h heads of size k = d / h.
+Intensities count operations over elements moved, as Shazeer 2019 (1911.02150) does: one read of every
+input and weight and one write of every output of a step, no fused softmax. b sequences of n tokens, width
+d, h heads of size k = d / h.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def prefill(b: int, n: int, d: int, h: int) -> tuple[int, int, int]:
 
 
 def every_product(b: int, n: int, d: int, h: int) -> tuple[int, int]:
-    """(multiply-adds, elements moved) of each product with its inputs and output, and of a softmax that is not fused."""
+    """(multiply-adds, elements moved) of each product with its inputs and output, and of a softmax that is
+    not fused.
+    """
     k, products = d // h, []
     products += [(1, b * n, d, d)] * 4
     products += [(b * h, n, k, n), (b * h, n, n, k)]
@@ -40,7 +43,8 @@ def every_product(b: int, n: int, d: int, h: int) -> tuple[int, int]:
 def decode(b: int, n: int, d: int, h: int, groups: int) -> tuple[int, int]:
     """(operations, elements moved) over n steps of one token each, with `groups` heads of keys and values.
 
-    The leading terms: step t reads t keys and values a sequence, the weights and the activations; sum of t = n (n + 1) / 2.
+    The leading terms: step t reads t keys and values a sequence, the weights and the activations; sum of t
+    = n (n + 1) / 2.
     """
     k = d // h
     operations = b * n * d * d
@@ -49,7 +53,9 @@ def decode(b: int, n: int, d: int, h: int, groups: int) -> tuple[int, int]:
 
 
 def every_decoding_product(b: int, n: int, d: int, h: int, groups: int) -> tuple[int, int]:
-    """As `every_product`, over n steps of one token each; the keys and values of a group are read once for its heads."""
+    """As `every_product`, over n steps of one token each; the keys and values of a group are read once for
+    its heads.
+    """
     k, share = d // h, h // groups
     operations = moved = 0
     for t in range(1, n + 1):
@@ -183,7 +189,9 @@ def ai_mqa() -> list[Check]:
 
 
 class CachedDecoder:
-    """The project's model one token at a time: past keys and values are kept, and only the new row is computed."""
+    """The project's model one token at a time: past keys and values are kept, and only the new row is
+    computed.
+    """
 
     def __init__(self, model: Any):
         self.model, self.length = model, 0

@@ -24,7 +24,9 @@ PAPER = ("norm=layernorm", "activation=relu", "position=none")
 
 
 def gradients(placement: str, layers: int, seed: int, text: str) -> list[float]:
-    """Mean |gradient| of each layer's first feed-forward matrix, for cross-entropy on random text of 256 tokens."""
+    """Mean |gradient| of each layer's first feed-forward matrix, for cross-entropy on random text of 256
+    tokens.
+    """
     config = models.run_config(
         f"norm_placement={placement}",
         *PAPER,

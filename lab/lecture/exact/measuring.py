@@ -2,7 +2,8 @@
 
     lab measure [CLAIM ...]     writes results/measured/<claim>-<device kind>.json
 
-A record names machine, versions and commit. Claims on initialisation come out alike anywhere; times belong to their machine.
+A record names machine, versions and commit. Claims on initialisation come out alike anywhere; times belong
+to their machine.
 """
 
 from __future__ import annotations

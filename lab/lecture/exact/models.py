@@ -1,4 +1,6 @@
-"""The project's own model for computed claims: a configuration from `conf/`, a shape of one's own, weights in float64."""
+"""The project's own model for computed claims: a configuration from `conf/`, a shape of one's own, weights
+in float64.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def run_config(*overrides: str, seed: int = 0, **shape: int) -> RunConfig:
 
 
 def model(config: RunConfig, *, dtype: torch.dtype = torch.float64) -> Any:
-    """The model of `config` with the weights of its seed, ready for evaluation; loosely typed, for it is taken apart."""
+    """The model of `config` with the weights of its seed, ready for evaluation; loosely typed, for it is
+    taken apart.
+    """
     from lab.model.initializer import initialize
     from lab.model.transformer import Transformer
 

@@ -1,7 +1,7 @@
 """Which statements about normalisation are identities or bounds?
 
-Sources: Zhang and Sennrich 2019 (1910.07467) for RMSNorm; Ding et al. 2021 (2105.13290) for norms on both sides;
-Ivanov et al. 2021 (2007.00072), table 1, for the shares of operations in one BERT layer.
+Sources: Zhang and Sennrich 2019 (1910.07467) for RMSNorm; Ding et al. 2021 (2105.13290) for norms on both
+sides; Ivanov et al. 2021 (2007.00072), table 1, for the shares of operations in one BERT layer.
 """
 
 from __future__ import annotations
@@ -97,9 +97,11 @@ class Shares:
 def operation_shares(
     *, rows: int, length: int, d_model: int, heads: int, d_ff: int, fused: bool = False
 ) -> Shares:
-    """Counted for a BERT layer: 2 per multiply-add; per element 5 a softmax, 8 a LayerNorm, 1 a scale, mask, bias,
-    dropout or residual sum, 8 a GELU; the backward pass takes twice the forward pass of each class. With `fused` what
-    happens to scores counts as a product, as it does in the time of a fused kernel."""
+    """Counted for a BERT layer: 2 per multiply-add; per element 5 a softmax, 8 a LayerNorm, 1 a scale,
+    mask, bias, dropout or residual sum, 8 a GELU; the backward pass takes twice the forward pass of each
+    class. With `fused` what happens to scores counts as a product, as it does in the time of a fused
+    kernel.
+    """
     tokens, scores = rows * length, rows * heads * length**2
     products = 2 * tokens * (4 * d_model**2 + 2 * d_model * d_ff) + 4 * rows * length**2 * d_model
     normalising, elementwise = 5 * scores, 3 * scores

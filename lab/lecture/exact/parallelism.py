@@ -1,7 +1,7 @@
 """Which statements about splitting a model over devices are identities or counts?
 
-Devices are simulated: each rank holds its slice of the project's layer, and sums are what an all-reduce returns. Sources:
-Shoeybi et al. 2019 (1909.08053), section 3; Huang et al. 2019 (1811.06965), section 2.
+Devices are simulated: each rank holds its slice of the project's layer, and sums are what an all-reduce
+returns. Sources: Shoeybi et al. 2019 (1909.08053), section 3; Huang et al. 2019 (1811.06965), section 2.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def ring_all_reduce(parts: list[Tensor]) -> tuple[list[Tensor], int]:
 
 
 def pipeline_bubble(stages: int, batches: int) -> float:
-    """Idle share of a pipeline that runs all forward passes and then all backward passes, each of one unit a stage."""
+    """Idle share of a pipeline that runs all forward passes and then all backward passes, each of one unit
+    a stage.
+    """
     ends: dict[tuple[str, int, int], int] = {}
     free = [0] * stages
     for batch in range(batches):

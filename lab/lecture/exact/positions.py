@@ -1,7 +1,7 @@
 """Which statements about positions are identities?
 
-Sources: Vaswani et al. 2017 (1706.03762), section 3.5; Su et al. 2021 (2104.09864), eq. 15, 16 and 34; Press et al.
-2021 (2108.12409); Kazemnejad et al. 2023 (2305.19466) for what the causal mask gives away.
+Sources: Vaswani et al. 2017 (1706.03762), section 3.5; Su et al. 2021 (2104.09864), eq. 15, 16 and 34;
+Press et al. 2021 (2108.12409); Kazemnejad et al. 2023 (2305.19466) for what the causal mask gives away.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which statements about softmax, z-loss, QK-norm and soft-caps are identities or bounds?
 
-Sources: Devlin et al. 2014 for a normaliser held near 1; Chowdhery et al. 2022 (2204.02311), section 5, for z-loss;
-Henry et al. 2020 (2010.04245) and Dehghani et al. 2023 (2302.05442) for normalised queries and keys; Gemma 2
-(2408.00118), section 2, for caps.
+Sources: Devlin et al. 2014 for a normaliser held near 1; Chowdhery et al. 2022 (2204.02311), section 5,
+for z-loss; Henry et al. 2020 (2010.04245) and Dehghani et al. 2023 (2302.05442) for normalised queries and
+keys; Gemma 2 (2408.00118), section 2, for caps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which statements about speculative decoding are identities?
 
-Source: Leviathan et al. 2023 (2211.17192), algorithm 1 and eq. 1; Chen et al. 2023 (2302.01318). Drafts and targets
-are tiny models of the project, or tables small enough that every path can be counted.
+Source: Leviathan et al. 2023 (2211.17192), algorithm 1 and eq. 1; Chen et al. 2023 (2302.01318). Drafts
+and targets are tiny models of the project, or tables small enough that every path can be counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What do published models have in common? Counts over the table in survey.yaml.
 
-A missing cell is left out of its share and counted. Intervals are Wilson's (1927), at 95 %: the table is a sample of the
-models that published their design, not of all models.
+A missing cell is left out of its share and counted. Intervals are Wilson's (1927), at 95 %: the table is a
+sample of the models that published their design, not of all models.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How much faster is one computation than another on this machine, now?
 
-Two computations alternate, in an order that swaps every time, so that what slows the machine slows both. One ratio a
-pair; the interval is that of the median by order statistics, which assumes nothing about the noise (exact binomial).
-On a CPU the process's own CPU time is taken, one thread, so that waiting for a core counts for nothing.
+Two computations alternate, in an order that swaps every time, so that what slows the machine slows both.
+One ratio a pair; the interval is that of the median by order statistics, which assumes nothing about the
+noise (exact binomial). On a CPU the process's own CPU time is taken, one thread, so that waiting for a
+core counts for nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import torch
 
 @dataclass(frozen=True)
 class Ratio:
-    """Time of the first over time of the second: median over pairs with its 95 % interval, and median seconds of each."""
+    """Time of the first over time of the second: median over pairs with its 95 % interval, and median
+    seconds of each.
+    """
 
     pairs: int
     median: float
@@ -80,7 +83,9 @@ def seconds(compute: Callable[[], Any], device: str) -> float:
 
 
 def median_rank(n: int, confidence: float = 0.95) -> int:
-    """The k for which the k-th lowest to the k-th highest of n values hold the median with that confidence, counted from 0."""
+    """The k for which the k-th lowest to the k-th highest of n values hold the median with that
+    confidence, counted from 0.
+    """
     tail, rank = 0.0, -1
     while tail + math.comb(n, rank + 1) / 2**n <= (1 - confidence) / 2:
         rank += 1

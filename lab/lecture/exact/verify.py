@@ -3,7 +3,8 @@
     lab verify-exact          all of them
     lab verify-exact CLAIM    some of them, printed and not written
 
-The same code gives the same bytes: seeds are fixed, and rounding errors below their tolerance are not recorded.
+The same code gives the same bytes: seeds are fixed, and rounding errors below their tolerance are not
+recorded.
 """
 
 from __future__ import annotations
