@@ -198,7 +198,7 @@ def test_other_overrides_stand_in_the_command():
 
 def test_importing_the_room_loads_no_heavy_library():
     heavy = "{'torch', 'scipy', 'matplotlib', 'jinja2'} & set(sys.modules)"
-    code = f"import sys; import lab.report, lab.verdict.claims; print({heavy})"
+    code = f"import sys; import lab.report, lab.verdict.verdicts; print({heavy})"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         == "set()\n"
