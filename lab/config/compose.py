@@ -67,8 +67,9 @@ def leaves() -> dict[str, type]:
 
     def walk(cls: type, where: str) -> Iterable[tuple[str, Any]]:
         for f in dataclasses.fields(cls):
-            if dataclasses.is_dataclass(f.type):
-                yield from walk(typing.cast(type, f.type), f"{where}{f.name}.")
+            kind = next((k for k in (f.type, *typing.get_args(f.type)) if dataclasses.is_dataclass(k)), None)
+            if kind is not None:
+                yield from walk(typing.cast(type, kind), f"{where}{f.name}.")
             elif f.name not in STRUCTURAL:
                 yield f"{where}{f.name}", f.type
 

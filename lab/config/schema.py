@@ -137,6 +137,8 @@ class Grammar:
 
 @dataclass(frozen=True)
 class Data:
+    """grammar: null in runs on the first recipe of stories, which had no knobs."""
+
     name: str
     path: str | None
     validation_path: str | None
@@ -145,7 +147,7 @@ class Data:
     stories: int
     validation_stories: int
     seed: int
-    grammar: Grammar
+    grammar: Grammar | None = neutral(None)
 
 
 @dataclass(frozen=True)

@@ -105,20 +105,22 @@ def _stories(data: Data) -> Corpus:
     ]
     if problems:
         raise ConfigError(problems)
+    grammar = data.grammar
+    assert grammar is not None  # runs of the first recipe are read, and never prepared again
 
     def documents(split: str) -> Documents:
         count = data.stories if split == "train" else data.validation_stories
         if split == "train":
-            told = tellers.texts(data.grammar, seed=data.seed, split=split, count=count)
+            told = tellers.texts(grammar, seed=data.seed, split=split, count=count)
             for number, text in enumerate(told):
                 yield Document(f"{split} story {number}", text, read=(number + 1) / count)
             return
-        held_out = stories.generate(data.grammar, seed=data.seed, split=split, count=count)
+        held_out = stories.generate(grammar, seed=data.seed, split=split, count=count)
         for number, story in enumerate(held_out):
             yield Document(f"{split} story {number}", story.text, story=story, read=(number + 1) / count)
 
     fingerprint = stories.recipe_fingerprint(
-        data.grammar, seed=data.seed, stories=data.stories, validation_stories=data.validation_stories
+        grammar, seed=data.seed, stories=data.stories, validation_stories=data.validation_stories
     )
     return Corpus(fingerprint, f"generated, recipe {stories.RECIPE_VERSION}", True, False, documents)
 
