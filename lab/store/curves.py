@@ -2,109 +2,113 @@
 published file.
 """
 
+import dataclasses
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
+from lab.config.schema import Monitor
+from lab.store import log_line
+from lab.store.log_line import LogLine
+from lab.store.run_record import Curves, FirstMovers, SkillPoint, SpikePoint, TrainPoint, ValidationPoint
 from lab.store.spikes import by_chance, first_mover
 
 RECORD_POINTS, RECORD_EVALUATIONS, RECORD_SPIKES = 60, 20, 20
 EXCESS = "val/excess/"
 PEAKS = ("attention/logit_max", "residual/rms")
+T = TypeVar("T")
 
 
-def curves(lines: list[dict[str, Any]], monitor: dict[str, Any]) -> dict[str, Any]:
-    """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest
-    RECORD_SPIKES of them.
+def curves(lines: Sequence[LogLine], monitor: Monitor) -> Curves:
+    """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest RECORD_SPIKES of
+    them.
 
-    train         [[step, tokens, train/loss, grad/norm]], those of spikes among them
-    validation    [[step, tokens, val/loss, val/bpb]]
-    excess        {skill: [[tokens, bits a byte over the floor]]}
-    spikes        [[step, signal, value, score]]
-    peaks         {statistic: its largest value over steps and layers}
-
-    monitor: that of the run's configuration. Where it diagnoses every step, `first_movers` has what moved
-    first before each of the spikes, and spikes cost points.
+    monitor: that of the run's configuration. Where it diagnoses every step, the curves have what moved first
+    before each of the spikes, and spikes cost points.
     """
-    kind: dict[str, list[dict[str, Any]]] = {"step": [], "evaluation": [], "spike": []}
-    for line in lines:
-        kind.setdefault(line["kind"], []).append(line)
-    spikes = sorted(kind["spike"], key=lambda s: -s["score"])[:RECORD_SPIKES]
-    spikes.sort(key=lambda s: s["step"])
-    kept = {s["step"] for s in spikes}
-    attributed = monitor["diagnostics_every"] == 1
+    steps, evaluations = _of(lines, log_line.STEP), _of(lines, log_line.EVALUATION)
+    listed = [
+        SpikePoint(line.step, line.values["signal"], line.values["value"], line.values["score"])
+        for line in _of(lines, log_line.SPIKE)
+    ]
+    spikes = sorted(sorted(listed, key=lambda s: -s.score)[:RECORD_SPIKES], key=lambda s: s.step)
+    kept = {spike.step for spike in spikes}
+    attributed = monitor.diagnostics_every == 1
     points = RECORD_POINTS - (2 * len(kept) if attributed else 0)
-    train = _thinned(kind["step"], points) + [s for s in kind["step"] if s["step"] in kept]
-    unique = {
-        s["step"]: [s["step"], s["tokens"], _short(s["train/loss"]), _short(s["grad/norm"])] for s in train
+    train = {
+        line.step: line for line in [*_thinned(steps, points), *(line for line in steps if line.step in kept)]
     }
-    return {
-        "peaks": _peaks(kind.get("diagnostics", [])),
-        "train": [unique[step] for step in sorted(unique)],
-        "validation": [
-            [e["step"], e["tokens"], _short(e["val/loss"]), _short(e["val/bpb"])]
-            for e in _thinned(kind["evaluation"], RECORD_EVALUATIONS)
-        ],
-        "excess": _excess(kind["evaluation"]),
-        "spikes": [[s["step"], s["signal"], _short(s["value"]), _short(s["score"])] for s in spikes],
-        **({"first_movers": _first_movers(kind, [s["step"] for s in spikes], monitor)} if attributed else {}),
-    }
+    movers = _first_movers(lines, [spike.step for spike in spikes], monitor) if attributed else None
+    return Curves(
+        train=tuple(
+            TrainPoint(step, line.tokens, _short(line.number("train/loss")), _short(line.number("grad/norm")))
+            for step, line in sorted(train.items())
+        ),
+        validation=tuple(
+            ValidationPoint(
+                line.step, line.tokens, _short(line.number("val/loss")), _short(line.number("val/bpb"))
+            )
+            for line in _thinned(evaluations, RECORD_EVALUATIONS)
+        ),
+        spikes=tuple(
+            spike._replace(value=_short(spike.value), score=float(f"{spike.score:.5g}")) for spike in spikes
+        ),
+        peaks=_peaks(_of(lines, log_line.DIAGNOSTICS)),
+        excess=_excess(evaluations),
+        first_movers=movers,
+    )
 
 
-def halved(found: dict[str, Any]) -> dict[str, Any] | None:
-    """The curves with half the points of each skill, which figures alone read; None where none is left to
-    take.
-    """
-    thinned = {skill: _thinned(points, len(points) // 2) for skill, points in found["excess"].items()}
-    return found | {"excess": thinned} if thinned != found["excess"] else None
+def halved(found: Curves) -> Curves | None:
+    """The curves with half the points of each skill, which figures alone read; None where none is left to take."""
+    thinned = {skill: tuple(_thinned(points, len(points) // 2)) for skill, points in found.excess.items()}
+    return dataclasses.replace(found, excess=thinned) if thinned != found.excess else None
 
 
-def _first_movers(
-    kind: dict[str, list[dict[str, Any]]], kept: list[int], monitor: dict[str, Any]
-) -> dict[str, Any]:
-    """`of`: for each kept spike [steps before it, statistic], or null; the rest as lab.spikes.by_chance
-    counts it.
-    """
-    diagnosed = kind.get("diagnostics", [])
-    names = {key for line in diagnosed for key in line} - {"kind", "step", "tokens"}
-    series = {name: [line.get(name) for line in diagnosed] for name in sorted(names)}
-    rule = {"window": monitor["spike_window"], "threshold": monitor["spike_threshold"]}
-    return {
-        "of": [first_mover(series, step, **rule) for step in kept],
-        **by_chance(series, (s["step"] for s in kind["spike"]), steps=len(diagnosed), **rule),
-    }
+def _of(lines: Sequence[LogLine], kind: str) -> list[LogLine]:
+    return [line for line in lines if line.kind == kind]
 
 
-def _peaks(diagnostics: list[dict[str, Any]]) -> dict[str, float | None]:
-    """The largest attention logit and the largest stream that any diagnosed step and layer had; steps are
-    thinned.
-    """
+def _first_movers(lines: Sequence[LogLine], kept: Sequence[int], monitor: Monitor) -> FirstMovers:
+    diagnosed = _of(lines, log_line.DIAGNOSTICS)
+    names = {name for line in diagnosed for name in line.values}
+    series = {name: [line.number(name) for line in diagnosed] for name in sorted(names)}
+    rule: dict[str, Any] = {"window": monitor.spike_window, "threshold": monitor.spike_threshold}
+    spiked = [line.step for line in _of(lines, log_line.SPIKE)]
+    spikes, quiet = by_chance(series, spiked, steps=len(diagnosed), **rule)
+    return FirstMovers(spikes, quiet, tuple(first_mover(series, step, **rule) for step in kept))
+
+
+def _peaks(diagnostics: Sequence[LogLine]) -> dict[str, float | None]:
+    """The largest attention logit and the largest stream that any diagnosed step and layer had; steps are thinned."""
     found = {}
     for name in PEAKS:
         values = [
-            v
+            value
             for line in diagnostics
-            for key, v in line.items()
-            if key.startswith(f"{name}/") and v is not None
+            for key, value in line.values.items()
+            if key.startswith(f"{name}/") and value is not None
         ]
         if values:
             found[name] = _short(max(values))
     return found
 
 
-def _excess(evaluations: list[dict[str, Any]]) -> dict[str, list[list[float | None]]]:
-    """Per skill, (tokens, excess over the floor in bits a byte of the exact part)."""
-    names = [key for key in (evaluations[-1] if evaluations else ()) if key.startswith(EXCESS)]
+def _excess(evaluations: Sequence[LogLine]) -> dict[str, tuple[SkillPoint, ...]]:
+    names = [key for key in (evaluations[-1].values if evaluations else ()) if key.startswith(EXCESS)]
     points = _thinned(evaluations, RECORD_EVALUATIONS)
     return {
-        name.removeprefix(EXCESS): [[e["tokens"], _short(e.get(name))] for e in points]
+        name.removeprefix(EXCESS): tuple(
+            SkillPoint(line.tokens, _short(line.number(name))) for line in points
+        )
         for name in sorted(names)
     }
 
 
-def _thinned(lines: list[Any], points: int) -> list[Any]:
+def _thinned(lines: Sequence[T], points: int) -> list[T]:
     """About `points` of the lines, evenly, with the first and the last."""
     stride = max(1, math.ceil(len(lines) / max(1, points)))
-    return lines[::stride] + (lines[-1:] if (len(lines) - 1) % stride else [])
+    return [*lines[::stride], *(lines[-1:] if (len(lines) - 1) % stride else [])]
 
 
 def _short(value: float | None) -> float | None:

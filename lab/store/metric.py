@@ -22,8 +22,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 
 from lab.store.run_record import RunRecord, SpikeSummary
-
-SIGNALS = ("train/loss", "grad/norm")
+from lab.store.spikes import SIGNALS
 
 CHANCE = 0.5
 GAP_SHARE = 0.1

@@ -2,31 +2,42 @@
 states them.
 """
 
+import dataclasses
 import hashlib
 import os
 import platform
 import subprocess
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+
+from lab.store.run_record import Provenance
+
+
+def provenance(device: str, *, threads: int) -> Provenance:
+    """That of a run which starts now on a device, cpu or cuda."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return dataclasses.replace(here(device), threads=threads, started=now)
 
 
 @cache
-def provenance(device: str) -> dict[str, Any]:
-    """What a run's numbers depend on beside its config: code, versions and hardware."""
+def here(device: str) -> Provenance:
+    """The code, versions and hardware of this process, for no run in particular."""
     import torch
 
     root = Path(__file__).resolve().parents[2]
-    return {
-        "commit": _git(root, "rev-parse", "HEAD"),
-        "clean": _git(root, "status", "--porcelain", "--", "lab", "conf") == "",
-        "source_hash": source_hash(),
-        "python": platform.python_version(),
-        "torch": torch.__version__.partition("+")[0],
-        "device_kind": device,
-        "device": torch.cuda.get_device_name() if device == "cuda" else _cpu(),
-        "cores": os.cpu_count(),
-    }
+    return Provenance(
+        commit=_git(root, "rev-parse", "HEAD"),
+        clean=_git(root, "status", "--porcelain", "--", "lab", "conf") == "",
+        source_hash=source_hash(),
+        python=platform.python_version(),
+        torch=torch.__version__.partition("+")[0],
+        device_kind=device,
+        device=torch.cuda.get_device_name() if device == "cuda" else _cpu(),
+        cores=os.cpu_count(),
+        threads=0,
+        started="",
+    )
 
 
 @cache

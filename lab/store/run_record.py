@@ -7,6 +7,7 @@ key existed lack it and keep loading; what a field has then stands beside it.
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -305,12 +306,12 @@ class Likeness:
     scored on.
     """
 
-    numerics: int | None
-    device_kind: str | None = key("device kind")
-    precision: str | None
-    torch: str | None
     data: str | None
+    device_kind: str | None = key("device kind")
+    numerics: int | None
+    precision: str | None
     scored_bytes: int | None = key("scored bytes")
+    torch: str | None
 
     def fits(self, other: Likeness) -> bool:
         """Whether all that is known of this one agrees with the other."""
@@ -322,6 +323,10 @@ class Likeness:
     def named(self) -> list[tuple[str, Any]]:
         """(what it is called, value) of each field, in order."""
         return [(f.metadata.get("key") or f.name, getattr(self, f.name)) for f in dataclasses.fields(self)]
+
+    def text(self) -> str:
+        """All of it in one order."""
+        return json.dumps(dict(self.named()), sort_keys=True)
 
     def unlike(self, other: Likeness) -> list[tuple[str, Any, Any]]:
         """(what, the value here, the value there) of each field in which the two are known to differ."""

@@ -16,6 +16,7 @@ goes on.
 """
 
 import contextlib
+import dataclasses
 import fcntl
 import hashlib
 import json
@@ -24,30 +25,43 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from lab.config.schema import RunConfig, run_config
-from lab.config.strict import ConfigError
+from lab.config.schema import RunConfig
+from lab.config.strict import ConfigError, plain, read
 from lab.store.curves import curves
 from lab.store.files import dumps, read_record, write_atomic
 from lab.store.identity import NUMERICS, run_id
+from lab.store.job import JobManifest
+from lab.store.log_line import STEP, LogLine
+from lab.store.run_record import Manifest, RunRecord, Summary
 from lab.store.states import END_STATES, RESULT_STATES
-
-LIKENESS = ("torch", "device_kind")  # provenance that all of a run's steps share
-
 
 KEPT_CHECKPOINTS = 2
 PUBLISHED, PRUNED = "published.json", "pruned"
 REASON_CHARACTERS = 500
+T = TypeVar("T")
 
 
-def without_paths(data: dict[str, Any]) -> dict[str, Any]:
-    """The data of a configuration without the paths of one machine, which no published record, dashboard
-    or parcel names.
-    """
-    return data | {"path": None, "validation_path": None}
+def without_paths(config: RunConfig) -> RunConfig:
+    """A configuration without the paths of one machine, which no published record, dashboard or parcel names."""
+    data = dataclasses.replace(config.data, path=None, validation_path=None)
+    return dataclasses.replace(config, data=data)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The record of a whole checkpoint, written after it."""
+
+    step: int
+    size: int
+    sha256: str
+
+    @classmethod
+    def of(cls, step: int, payload: bytes) -> "Commit":
+        return cls(step, len(payload), hashlib.sha256(payload).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -66,24 +80,24 @@ class RunStore:
             else []
         )
 
-    def begin(self, run_id: str, config: RunConfig, manifest: dict[str, Any]) -> None:
+    def begin(self, run_id: str, config: RunConfig, manifest: Manifest) -> None:
         """Record what trains the run from here on; the caller holds its lease.
 
         Started under another torch or kind of device, it starts anew, for numbers of the two don't mix;
         continued by other code, its provenance says so.
         """
-        folder, provenance = self.folder(run_id), dict(manifest["provenance"])
+        folder, now = self.folder(run_id), manifest.provenance
         if (folder / "manifest.json").exists():
-            earlier = self.read(run_id, "manifest.json")["provenance"]
-            if any(earlier[key] != provenance[key] for key in LIKENESS):
+            earlier = self.manifest(run_id).provenance
+            if (earlier.torch, earlier.device_kind) != (now.torch, now.device_kind):
                 self.clear(run_id)
-            elif earlier["source_hash"] != provenance["source_hash"] and self.checkpoints(run_id):
-                before = [*earlier.get("earlier_source_hashes", []), earlier["source_hash"]]
-                provenance["earlier_source_hashes"] = before
-        content = {"run_id": run_id, "numerics": NUMERICS, **manifest, "provenance": provenance}
+            elif earlier.source_hash != now.source_hash and self.checkpoints(run_id):
+                before = (*earlier.earlier_source_hashes, earlier.source_hash)
+                now = dataclasses.replace(now, earlier_source_hashes=before)
+        content = plain(dataclasses.replace(manifest, provenance=now))
         write_atomic(folder / "manifest.json", dumps(content, indent=1))
         if not (folder / "config.json").exists():
-            write_atomic(folder / "config.json", dumps(asdict(config), indent=1))
+            write_atomic(folder / "config.json", dumps(plain(config), indent=1))
 
     @contextlib.contextmanager
     def lease(self, run_id: str) -> Iterator[bool]:
@@ -112,8 +126,8 @@ class RunStore:
         study gave it up: resumable.
         """
         folder = self.folder(run_id)
-        if (folder / "summary.json").exists():
-            return str(self.read(run_id, "summary.json")["state"])
+        if summary := self.summary(run_id):
+            return summary.state
         if not (folder / "lock").exists():
             return "pending"
         with open(folder / "lock") as file:
@@ -121,19 +135,31 @@ class RunStore:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return "running"
-        if (folder / "summary.json").exists():  # ended since the first look
-            return str(self.read(run_id, "summary.json")["state"])
+        if summary := self.summary(run_id):  # ended since the first look
+            return summary.state
         if not (folder / "metrics.jsonl").exists():
             return "pending"
         return "pruned" if (folder / PRUNED).exists() else "lost"
 
-    def read(self, run_id: str, name: str) -> dict[str, Any]:
-        """One of the run's JSON files. Raises ConfigError, with the way on, where it is missing or damaged."""
-        return read_record(
-            self.folder(run_id) / name, fix=f"Remove {self.folder(run_id)} to train the run again."
-        )
+    def config(self, run_id: str) -> RunConfig:
+        """The resolved configuration of a run. Raises ConfigError, with the way on, where it is missing or damaged."""
+        return self._read(RunConfig, run_id, "config.json")
 
-    def metrics(self, run_id: str) -> list[dict[str, Any]]:
+    def manifest(self, run_id: str) -> Manifest:
+        """Which sweep asked for a run, and what it was trained with. Raises ConfigError."""
+        return self._read(Manifest, run_id, "manifest.json")
+
+    def summary(self, run_id: str) -> Summary | None:
+        """How a run ended; None where it hasn't. Raises ConfigError where the file is damaged."""
+        if not (self.folder(run_id) / "summary.json").exists():
+            return None
+        return self._read(Summary, run_id, "summary.json")
+
+    def _read(self, cls: type[T], run_id: str, name: str) -> T:
+        path, fix = self.folder(run_id) / name, f"Remove {self.folder(run_id)} to train the run again."
+        return read(cls, read_record(path, fix=fix), source=str(path), fix=fix)
+
+    def metrics(self, run_id: str) -> list[LogLine]:
         """All whole lines; a torn last line, which a running or killed writer leaves, is not one."""
         path = self.folder(run_id) / "metrics.jsonl"
         return list(_whole_lines(path.read_bytes())) if path.exists() else []
@@ -145,28 +171,28 @@ class RunStore:
             return 0
         with open(path, "rb") as file:
             file.seek(max(0, path.stat().st_size - 65536))
-            return max((line["tokens"] for line in _whole_lines(file.read())), default=0)
+            return max((line.tokens for line in _whole_lines(file.read())), default=0)
 
     def open_metrics(self, run_id: str, *, after: int) -> "MetricsLog":
         """The log to append to, cut back to what was logged up to step `after`."""
         path = self.folder(run_id) / "metrics.jsonl"
         for name in (PUBLISHED, PRUNED):
             (self.folder(run_id) / name).unlink(missing_ok=True)
-        kept = [line for line in self.metrics(run_id) if line["step"] <= after]
-        write_atomic(path, "".join(dumps(line) + "\n" for line in kept))
+        kept = [line for line in self.metrics(run_id) if line.step <= after]
+        write_atomic(path, "".join(dumps(plain(line)) + "\n" for line in kept))
         return MetricsLog(path)
 
-    def finish(self, run_id: str, summary: dict[str, Any]) -> None:
+    def finish(self, run_id: str, summary: Summary) -> None:
         """Record the end state, once. Checkpoints of a finished run are removed but the newest and those
         to keep.
         """
-        write_atomic(self.folder(run_id) / "summary.json", dumps(summary, indent=1))
+        write_atomic(self.folder(run_id) / "summary.json", dumps(plain(summary), indent=1))
         self._prune_checkpoints(run_id, keep=1)
 
     def fail(self, run_id: str, traceback: str, *, reason: str) -> None:
         write_atomic(self.folder(run_id) / "error.txt", traceback)
         short = reason if len(reason) <= REASON_CHARACTERS else reason[:REASON_CHARACTERS] + " ..."
-        self.finish(run_id, {"state": "failed", "reason": short})
+        self.finish(run_id, Summary(state="failed", reason=short, measured={}))
 
     def reopen(self, run_id: str) -> None:
         """Make a failed run pending again: it goes on from its newest sound checkpoint, or anew without
@@ -178,7 +204,7 @@ class RunStore:
             self.clear(run_id)
 
     def _steps(self, run_id: str) -> list[int]:
-        return [line["step"] for line in self.metrics(run_id) if line["kind"] == "step"]
+        return [line.step for line in self.metrics(run_id) if line.kind == STEP]
 
     def prune(self, run_id: str) -> None:
         """Mark a started run without an end as given up by a study; training it again takes the mark away."""
@@ -200,8 +226,7 @@ class RunStore:
         folder = self.folder(run_id) / "checkpoint"
         folder.mkdir(exist_ok=True)
         write_atomic(folder / f"{step}.pt", payload)
-        commit = {"step": step, "size": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
-        write_atomic(folder / f"{step}.json", dumps(commit))
+        write_atomic(folder / f"{step}.json", dumps(plain(Commit.of(step, payload))))
         if keep:
             self.keep_checkpoint(run_id, step)
         self._prune_checkpoints(run_id, keep=KEPT_CHECKPOINTS)
@@ -229,11 +254,11 @@ class RunStore:
     def read_checkpoint(self, run_id: str, step: int) -> bytes | None:
         """The checkpoint of that step; None where it is missing or does not verify."""
         try:
-            commit = self.read(run_id, f"checkpoint/{step}.json")
+            commit = self._read(Commit, run_id, f"checkpoint/{step}.json")
             payload = (self.folder(run_id) / f"checkpoint/{step}.pt").read_bytes()
-            sound = (commit["size"], commit["sha256"]) == (len(payload), hashlib.sha256(payload).hexdigest())
-        except (OSError, ValueError, KeyError):
+        except (OSError, ConfigError):
             return None
+        sound = commit == Commit.of(step, payload)
         return payload if sound else None
 
     def parent_checkpoint(self, config: RunConfig) -> bytes:
@@ -260,19 +285,20 @@ class RunStore:
             if int(path.stem) not in kept:
                 path.unlink(missing_ok=True)
 
-    def adopt(self, record: dict[str, Any], config: RunConfig, manifest: dict[str, Any]) -> bool:
-        """Enter a published record as the result of a run not started here, which leaves it without log
-        and checkpoint.
+    def adopt(self, record: RunRecord, config: RunConfig, manifest: JobManifest) -> bool:
+        """Enter a published record as the result of a run not started here, which leaves it without log and
+        checkpoint.
 
         Returns whether it was entered: not where another process holds the run, or has ended it.
         """
-        run_id = record["run_id"]
+        run_id = record.run_id
         with self.lease(run_id) as held:
             if not held or (self.folder(run_id) / "summary.json").exists():
                 return False
-            self.begin(run_id, config, {**manifest, "provenance": record["provenance"]})
-            write_atomic(self.folder(run_id) / PUBLISHED, dumps(record))
-            self.finish(run_id, record["summary"])
+            started = manifest.started(run_id, numerics=NUMERICS, provenance=record.provenance)
+            self.begin(run_id, config, started)
+            write_atomic(self.folder(run_id) / PUBLISHED, dumps(plain(record)))
+            self.finish(run_id, record.ended)
         return True
 
     def adopted(self, run_id: str) -> bool:
@@ -280,24 +306,22 @@ class RunStore:
         folder = self.folder(run_id)
         return (folder / PUBLISHED).exists() and (folder / "summary.json").exists()
 
-    def record(self, run_id: str) -> dict[str, Any]:
+    def record(self, run_id: str) -> RunRecord:
         """One run as reports and publishing read it: config, summary and thinned curves."""
         if self.adopted(run_id):
-            return self.read(run_id, PUBLISHED)
-        manifest, state = self.read(run_id, "manifest.json"), self.state(run_id)
-        lines = self.metrics(run_id)
-        summary = self.read(run_id, "summary.json") if state in END_STATES else None
-        config = self.read(run_id, "config.json")
-        config["data"] = without_paths(config["data"])
-        return {
-            "run_id": run_id,
-            "state": state,
-            "config": config,
-            "summary": summary,
-            "curves": curves(lines, config["monitor"]),
-            **{key: manifest[key] for key in ("numerics", "counts", "provenance")},
-            **{key: manifest[key] for key in ("parent",) if key in manifest},
-        }
+            return self._read(RunRecord, run_id, PUBLISHED)
+        manifest, state, config = self.manifest(run_id), self.state(run_id), self.config(run_id)
+        return RunRecord(
+            run_id=run_id,
+            state=state,
+            config=without_paths(config),
+            summary=self.summary(run_id) if state in END_STATES else None,
+            curves=curves(self.metrics(run_id), config.monitor),
+            numerics=manifest.numerics,
+            counts=manifest.counts,
+            provenance=manifest.provenance,
+            parent=manifest.parent,
+        )
 
     def lend(self, run_id: str, step: int, other: "RunStore") -> None:
         """Give another store what a run needs to start from this one's checkpoint."""
@@ -340,13 +364,13 @@ class RunStore:
 
     def _verify(self, name: str, *, source: Path) -> None:
         """Raises ConfigError where the files of an ended run do not belong together."""
-        config, summary = run_config(self.read(name, "config.json")), self.read(name, "summary.json")
+        config, summary = self.config(name), self.summary(name)
         steps = self._steps(name)
         damaged = [step for step in self.checkpoints(name) if self.read_checkpoint(name, step) is None]
-        if run_id(config) != name or self.read(name, "manifest.json")["run_id"] != name:
+        if run_id(config) != name or self.manifest(name).run_id != name:
             wrong = "config.json is that of another run, or of another version of this code"
-        elif steps != list(range(1, summary["steps"] + 1)):
-            wrong = f"metrics.jsonl has {len(steps)} of {summary['steps']} steps"
+        elif steps != list(range(1, (ended := (summary.steps if summary else None) or 0) + 1)):
+            wrong = f"metrics.jsonl has {len(steps)} of {ended} steps"
         elif damaged:
             wrong = f"checkpoint {damaged[0]} is damaged"
         else:
@@ -355,13 +379,13 @@ class RunStore:
 
 
 class MetricsLog:
-    """Appends records to one metrics.jsonl, the lines of a step in a single write."""
+    """Appends lines to one metrics.jsonl, those of a step in a single write."""
 
     def __init__(self, path: Path):
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115
 
-    def write(self, records: Iterable[dict[str, Any]]) -> None:
-        left = memoryview("".join(dumps(record) + "\n" for record in records).encode())
+    def write(self, lines: Iterable[LogLine]) -> None:
+        left = memoryview("".join(dumps(plain(line)) + "\n" for line in lines).encode())
         while left:  # a full disk takes a part, and refuses the rest at the next try
             left = left[self._file.write(left) :]
 
@@ -374,10 +398,9 @@ class MetricsLog:
         self._file.close()
 
 
-def _whole_lines(content: bytes) -> Iterator[dict[str, Any]]:
+def _whole_lines(content: bytes) -> Iterator[LogLine]:
     for line in content.splitlines(keepends=True):
         if line.endswith(b"\n"):
             with contextlib.suppress(ValueError):
-                record = json.loads(line)
-                if isinstance(record, dict) and {"kind", "step", "tokens"} <= record.keys():
-                    yield record
+                if found := LogLine.from_plain(json.loads(line)):
+                    yield found

@@ -12,13 +12,13 @@ some rise by chance, so the same search is made before quiet steps as well.
 import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median, pstdev
-from typing import Any
 
-SCORED_THRESHOLDS = (4, 7)
+from lab.store.run_record import Mover, Often, SpikeSummary
+
+SIGNALS = ("train/loss", "grad/norm")
 LARGEST_SCORE = 1e6  # a jump from a flat signal has no finite one
 LOOK_BACK = 10
 Series = dict[str, list[float | None]]  # statistic -> its value at steps 1, 2, ...; None where not finite
-Mover = tuple[int, str]  # how many steps before the spike, 0 for at it, and which statistic
 
 
 def spike_score(history: Sequence[float], *, window: int, burn_in: int) -> float | None:
@@ -35,7 +35,7 @@ def spike_score(history: Sequence[float], *, window: int, burn_in: int) -> float
     return min(rise / deviation, LARGEST_SCORE)
 
 
-def summarize(history: Sequence[float], *, window: int, burn_in: int, threshold: float) -> dict[str, Any]:
+def summarize(history: Sequence[float], *, window: int, burn_in: int, threshold: float) -> SpikeSummary:
     """Spike events and scores of a whole run, with the scale-free ratio of the 99.9th percentile to the
     median.
     """
@@ -44,16 +44,18 @@ def summarize(history: Sequence[float], *, window: int, burn_in: int, threshold:
         spike_score(history[max(0, end - window - 1) : end], window=window, burn_in=-1) or 0.0 for end in ends
     ]
     rank = min(len(history) - 1, math.ceil(0.999 * len(history)) - 1)
-    return {
-        "window": window,
-        "threshold": threshold,
-        "events": sum(score >= threshold for score in scores),
-        **{
-            f"score_k{k}": sum(s >= k for s in scores) / len(scores) if scores else None
-            for k in SCORED_THRESHOLDS
-        },
-        "p999_over_median": sorted(history)[rank] / median(history) if history and median(history) else None,
-    }
+
+    def share(k: float) -> float | None:
+        return sum(score >= k for score in scores) / len(scores) if scores else None
+
+    return SpikeSummary(
+        window=window,
+        threshold=threshold,
+        events=sum(score >= threshold for score in scores),
+        score_k4=share(4),
+        score_k7=share(7),
+        p999_over_median=sorted(history)[rank] / median(history) if history and median(history) else None,
+    )
 
 
 def first_mover(series: Series, step: int, *, window: int, threshold: float) -> Mover | None:
@@ -68,15 +70,14 @@ def first_mover(series: Series, step: int, *, window: int, threshold: float) -> 
             (_rise(values, at, window=window, threshold=threshold), name) for name, values in series.items()
         ]
         if moved := max((rise for rise in rises if rise[0] >= threshold), default=None):
-            return step - at, moved[1]
+            return Mover(step - at, moved[1])
     return None
 
 
 def by_chance(
     series: Series, spikes: Iterable[int], *, steps: int, window: int, threshold: float
-) -> dict[str, list[int]]:
-    """How often something rose in the LOOK_BACK steps before a spike, and before a quiet step: {...: [how
-    often, of]}.
+) -> tuple[Often, Often]:
+    """How often something rose in the LOOK_BACK steps before a spike, and before a quiet step.
 
     Counted are spikes with none in the LOOK_BACK steps before them, and of the steps with none for
     LOOK_BACK steps either way one in LOOK_BACK + 1.
@@ -91,9 +92,10 @@ def by_chance(
 
     def rose_before(step: int) -> bool:
         found = first_mover(series, step, window=window, threshold=threshold)
-        return found is not None and found[0] > 0
+        return found is not None and found.before > 0
 
-    return {name: [sum(map(rose_before, of)), len(of)] for name, of in (("spikes", onsets), ("quiet", quiet))}
+    before_spikes, before_quiet = (Often(sum(map(rose_before, of)), len(of)) for of in (onsets, quiet))
+    return before_spikes, before_quiet
 
 
 def _rise(values: Sequence[float | None], step: int, *, window: int, threshold: float) -> float:

@@ -20,8 +20,19 @@ from torch import Tensor
 
 from lab.data.evaluation import MOST_LANGUAGES, ChoiceBatch, EvaluationBatch
 from lab.data.shards import NO_SKILL, Shards
+from lab.store.run_record import SkillSummary
 
 LEAK_STANDARD_ERRORS = 3.0
+EVALUATED = (  # by every evaluation; languages and skills come on top
+    "val/loss",
+    "val/bpb",
+    "val/bytes",
+    "val/entropy",
+    "val/exact_bytes",
+    "val/excess_bpb",
+    "val/excess_error",
+    "val/floor_bpb",
+)
 
 Forward = Callable[..., Any]
 
@@ -65,15 +76,13 @@ def evaluate(
         exact_bytes += batch.exact_bytes
     row_nats, row_bytes = np.concatenate(nats_of_row), np.concatenate([batch.bytes for batch in batches])
     row_language = np.concatenate([batch.language for batch in batches])
-    values: dict[str, float | int | None] = {
+    values: dict[str, float | int | None] = dict.fromkeys(EVALUATED)
+    values |= {
         "val/loss": float(row_nats.sum()) / tokens,
         "val/bpb": float(row_nats.sum()) / (math.log(2) * int(row_bytes.sum())),
         "val/bytes": int(row_bytes.sum()),
         "val/entropy": entropy / tokens,
         "val/exact_bytes": exact_bytes or None,
-        "val/excess_bpb": None,
-        "val/excess_error": None,
-        "val/floor_bpb": None,
     }
     if exact_bytes:
         bits, of_story = math.log(2) * exact_bytes, np.concatenate(excess_of_row)
@@ -152,7 +161,7 @@ def skill_table(
     accuracies: dict[str, float],
     batches: Sequence[EvaluationBatch],
     shards: Shards,
-) -> dict[str, dict[str, float | int | None]]:
+) -> dict[str, SkillSummary]:
     """Per skill: words, floor and excess in bits a word of this skill, and forced-choice accuracy."""
     words, floors = np.zeros(len(shards.skills)), np.zeros(len(shards.skills))
     for batch in batches:
@@ -161,12 +170,12 @@ def skill_table(
         floors += np.bincount(batch.skill[ends], batch.floor[ends], minlength=len(words)) / math.log(2)
     exact_bytes = evaluated["val/exact_bytes"]
     return {
-        name: {
-            "words": int(count),
-            "floor": float(floor / count),
-            "excess": evaluated[f"val/excess/{name}"] * exact_bytes / float(count),
-            "accuracy": accuracies.get(name),
-        }
+        name: SkillSummary(
+            words=int(count),
+            floor=float(floor / count),
+            excess=evaluated[f"val/excess/{name}"] * exact_bytes / float(count),
+            accuracy=accuracies.get(name),
+        )
         for name, count, floor in zip(shards.skills, words, floors, strict=True)
         if count
     }

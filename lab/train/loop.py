@@ -7,30 +7,25 @@ repeats the uninterrupted one bit for bit.
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from lab.config.schema import RunConfig
 from lab.data.shards import Reading, Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
+from lab.store.log_line import DIAGNOSTICS, EVALUATION, SAMPLE, SPIKE, STEP, LogLine
+from lab.store.run_record import Summary
 from lab.store.run_store import RunStore
+from lab.store.spikes import SIGNALS
 from lab.train import snapshot as checkpoint
-from lab.train.evaluate import leak
+from lab.train.evaluate import EVALUATED, leak
 from lab.train.lengths import name_of, undefined
 from lab.train.optimizer import OPTIMIZERS
-from lab.train.stability import SIGNALS, Monitor
+from lab.train.stability import StabilityMonitor
 from lab.train.trainer import Trainer
 
-NOT_EVALUATED = (
-    "val/loss",
-    "val/bpb",
-    "val/bytes",
-    "val/entropy",
-    "val/exact_bytes",
-    "val/excess_bpb",
-    "val/excess_error",
-    "val/floor_bpb",
-)
+Measured = dict[str, Any]  # numbers of an evaluation by name, null where they are not finite
 
 
 def train(
@@ -60,19 +55,15 @@ def train(
     step, bytes_seen = checkpoint.unpack(saved[1], model, optimizer, device=device) if saved else (0, 0)
     if config.init_from and not saved:
         checkpoint.unpack(store.parent_checkpoint(config), model, optimizer, device=device)
-    logged = [line for line in store.metrics(run_id) if line["step"] <= step]
-    lines = [line for line in logged if line["kind"] == "step"]
+    logged = [line for line in store.metrics(run_id) if line.step <= step]
+    lines = [line.values for line in logged if line.kind == STEP]
     if len(lines) != step:
         raise ValueError(
             f"metrics.jsonl has {len(lines)} steps where the checkpoint has {step}; --retry starts it anew"
         )
-    evaluations = [line for line in logged if line["kind"] == "evaluation"]
-    evaluated: dict[str, Any] | None = (
-        {key: value for key, value in evaluations[-1].items() if key.startswith("val/")}
-        if evaluations
-        else None
-    )
-    monitor = Monitor(config, {signal: [line[signal] for line in lines] for signal in SIGNALS})
+    evaluations = [line.values for line in logged if line.kind == EVALUATION]
+    evaluated: Measured | None = evaluations[-1] if evaluations else None
+    monitor = StabilityMonitor(config, {signal: [line[signal] for line in lines] for signal in SIGNALS})
     trainer = Trainer(config, shards, model, optimizer, device=device, after=after)
     log = store.open_metrics(run_id, after=step)
 
@@ -92,19 +83,19 @@ def train(
             began = time.perf_counter()
             values, diagnostics, read, reason = trainer.step(step)
             bytes_seen += read
-            at = {"step": step, "tokens": step * trainer.tokens_per_step}
+            at = partial(LogLine, step=step, tokens=step * trainer.tokens_per_step)
             seconds += (elapsed := time.perf_counter() - began)
-            records = [{"kind": "step", **at, "bytes": bytes_seen, **values, "seconds": round(elapsed, 6)}]
+            records = [at(STEP, values={"bytes": bytes_seen, **values, "seconds": round(elapsed, 6)})]
             if not reason:
-                records += [{"kind": "spike", **at, **spike} for spike in monitor.observe(values)]
+                records += [at(SPIKE, values=spike._asdict()) for spike in monitor.observe(values)]
                 reason = monitor.divergence()
             if diagnostics:
-                records.append({"kind": "diagnostics", **at, **diagnostics})
+                records.append(at(DIAGNOSTICS, values=diagnostics))
             if not reason and step in trainer.evaluation_steps:
                 evaluated = trainer.evaluate() | (trainer.lengths() if step == config.steps else {})
-                records.append({"kind": "evaluation", **at, **evaluated})
+                records.append(at(EVALUATION, values=evaluated))
             if not reason and step == config.steps and is_number(evaluated):
-                records += [{"kind": "sample", **at, **sample} for sample in trainer.samples()]
+                records += [at(SAMPLE, values=sample) for sample in trainer.samples()]
             log.write(records)
             keep = keep_every is not None and step % keep_every == 0
             if (
@@ -114,13 +105,22 @@ def train(
             ):
                 save(keep=keep)
                 committed = time.monotonic()
-        progress = {"steps": step, "bytes": bytes_seen, "seconds": seconds}
-        return _finish(store, run_id, trainer, monitor, progress, reason=reason, evaluated=evaluated)
+        return _finish(
+            store,
+            run_id,
+            trainer,
+            monitor,
+            steps=step,
+            bytes_seen=bytes_seen,
+            seconds=seconds,
+            reason=reason,
+            evaluated=evaluated,
+        )
     finally:
         log.close()
 
 
-def is_number(evaluated: dict[str, Any] | None) -> bool:
+def is_number(evaluated: Measured | None) -> bool:
     """Whether the loss of an evaluation is one; the log has null for one that isn't finite."""
     loss = (evaluated or {}).get("val/bpb")
     return loss is not None and math.isfinite(loss)
@@ -130,39 +130,43 @@ def _finish(
     store: RunStore,
     run_id: str,
     trainer: Trainer,
-    monitor: Monitor,
-    progress: dict[str, Any],
+    monitor: StabilityMonitor,
     *,
+    steps: int,
+    bytes_seen: int,
+    seconds: float,
     reason: str | None,
-    evaluated: dict[str, Any] | None,
+    evaluated: Measured | None,
 ) -> str:
     """Write the summary; a run that ends above the unigram entropy of the validation text counts as diverged."""
     shards, model = trainer.shards, trainer.model
     lengths, unigram = trainer.config.evaluation.lengths, shards.unigram_bpb
     if evaluated is None or not is_number(evaluated):
-        reason = reason or f"validation loss not finite at step {progress['steps']}"
-        evaluated = dict.fromkeys(NOT_EVALUATED)
-    elif not reason and evaluated["val/bpb"] > unigram:
-        reason = f"ended at {evaluated['val/bpb']:.3f} bits a byte, above the unigram entropy {unigram:.3f}"
-    state = "diverged" if reason else "finished"
-    losses, tokens = monitor.history["train/loss"], progress["steps"] * trainer.tokens_per_step
-    summary = {
-        "state": state,
-        "reason": reason,
-        **progress,
-        "tokens": tokens,
-        "epochs": tokens / shards.train_tokens,
-        "tokens_per_second": tokens / progress["seconds"] if progress["seconds"] else None,
-        "train/loss": losses[-1] if losses else None,
-        **dict.fromkeys(map(name_of, lengths)),
-        **evaluated,
-        "skills": trainer.skills(evaluated),
-        "warning": leak(evaluated),
-        "spikes": monitor.summary(),
-        "unigram_bpb": unigram,
-        "attention_kernel": model.attention_kernel,
-    }
-    if lengths:
-        summary["undefined_lengths"] = undefined(model, shards, lengths)
+        reason = reason or f"validation loss not finite at step {steps}"
+        evaluated = dict.fromkeys(EVALUATED)
+    elif not reason and (bpb := evaluated["val/bpb"]) > unigram:
+        reason = f"ended at {bpb:.3f} bits a byte, above the unigram entropy {unigram:.3f}"
+    losses, tokens = monitor.history["train/loss"], steps * trainer.tokens_per_step
+    summary = Summary(
+        state="diverged" if reason else "finished",
+        reason=reason,
+        steps=steps,
+        tokens=tokens,
+        bytes=bytes_seen,
+        epochs=tokens / shards.train_tokens,
+        seconds=seconds,
+        tokens_per_second=tokens / seconds if seconds else None,
+        unigram_bpb=unigram,
+        attention_kernel=model.attention_kernel,
+        warning=leak(evaluated),
+        spikes=monitor.summary(),
+        skills=trainer.skills(evaluated),
+        undefined_lengths=undefined(model, shards, lengths) if lengths else None,
+        measured={
+            "train/loss": losses[-1] if losses else None,
+            **dict.fromkeys(map(name_of, lengths)),
+            **evaluated,
+        },
+    )
     store.finish(run_id, summary)
-    return state
+    return summary.state

@@ -7,47 +7,52 @@ entropy of the validation text.
 """
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 from lab.config.schema import RunConfig
-from lab.store.spikes import spike_score, summarize
+from lab.store.run_record import SpikeSummary
+from lab.store.spikes import SIGNALS, spike_score, summarize
 from lab.train.schedule import warmup_steps
 
-SIGNALS = ("train/loss", "grad/norm")
+
+class Spike(NamedTuple):
+    """A step whose signal lies so many standard deviations above the mean of those before it."""
+
+    signal: str
+    value: float
+    score: float
 
 
-class Monitor:
+class StabilityMonitor:
     """Follows loss and gradient norm step by step; `history` comes from the store when a run resumes."""
 
     def __init__(self, config: RunConfig, history: dict[str, list[float]]):
         self.history = {signal: list(history.get(signal, [])) for signal in SIGNALS}
-        self._rule = {
-            "window": config.monitor.spike_window,
-            "burn_in": warmup_steps(config.steps, config.schedule),
-        }
+        self._window = config.monitor.spike_window
+        self._burn_in = warmup_steps(config.steps, config.schedule)
         self._monitor = config.monitor
         self._ceiling = config.monitor.divergence_factor * math.log(config.shape.vocab_size)
 
-    def observe(self, values: dict[str, float]) -> list[dict[str, Any]]:
-        """Add one step's finite values; returns the spikes among them as {signal, value, score}."""
+    def observe(self, values: dict[str, float]) -> list[Spike]:
+        """Add one step's finite values; returns the spikes among them."""
         spikes = []
         for signal in SIGNALS:
             self.history[signal].append(values[signal])
-            score = spike_score(self.history[signal], **self._rule)
+            score = spike_score(self.history[signal], window=self._window, burn_in=self._burn_in)
             if score is not None and score >= self._monitor.spike_threshold:
-                spikes.append({"signal": signal, "value": values[signal], "score": score})
+                spikes.append(Spike(signal, values[signal], score))
         return spikes
 
     def divergence(self) -> str | None:
         """Why the run has diverged by its finite losses so far, or None."""
-        recent = self.history["train/loss"][self._rule["burn_in"] :][-self._monitor.divergence_patience :]
+        recent = self.history["train/loss"][self._burn_in :][-self._monitor.divergence_patience :]
         if len(recent) == self._monitor.divergence_patience and min(recent) > self._ceiling:
             return f"training loss above {self._ceiling:.2f} for {len(recent)} steps"
         return None
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, SpikeSummary]:
         threshold = self._monitor.spike_threshold
         return {
-            signal: summarize(values, **self._rule, threshold=threshold)
+            signal: summarize(values, window=self._window, burn_in=self._burn_in, threshold=threshold)
             for signal, values in self.history.items()
         }

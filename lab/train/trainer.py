@@ -14,12 +14,13 @@ from lab.config.schema import RunConfig
 from lab.data.evaluation import choice_batches, evaluation_batches
 from lab.data.shards import Reading, Shards
 from lab.model.transformer import Transformer
+from lab.store.run_record import SkillSummary
+from lab.store.spikes import SIGNALS
 from lab.train.continuation import samples
 from lab.train.evaluate import evaluate, forced_choices, skill_table
 from lab.train.lengths import evaluate_lengths
 from lab.train.loss import cross_entropy, log_z, uniform_cross_entropy, z_loss
 from lab.train.schedule import factor
-from lab.train.stability import SIGNALS
 
 
 class Step(NamedTuple):
@@ -129,7 +130,7 @@ class Trainer:
             autocast=self.autocast(),
         )
 
-    def skills(self, evaluated: dict[str, Any]) -> dict[str, Any]:
+    def skills(self, evaluated: dict[str, Any]) -> dict[str, SkillSummary]:
         """Words, floor, excess and forced-choice accuracy of each skill; forced choices vary in length, so
         uncompiled.
         """

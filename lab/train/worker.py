@@ -1,8 +1,6 @@
 """One run in a process of its own: needs torch and numpy, reads the resolved config as JSON, never raises.
 
-A job is a plain dict: config (JSON form of RunConfig), run_id, manifest, store, shards (folders), device,
-checkpoint_seconds, keep_every, threads; until_step where the run is to pause there, to be continued or
-not. The manifest of a run with a parent names it (lab/plan/branch.py).
+The job says all that it needs (lab/store/job.py).
 """
 
 import errno
@@ -11,15 +9,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from datetime import UTC, datetime
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from lab.config.schema import run_config
 from lab.data.shards import Reading, Shards
+from lab.store.identity import NUMERICS
+from lab.store.job import Job
 from lab.store.provenance import provenance
 from lab.store.run_store import RunStore
 from lab.store.states import END_STATES
@@ -29,14 +26,14 @@ RESUMABLE = 75  # exit code of a run that stopped early with its checkpoint save
 DISK_FULL = 73  # of one that goes on from its last checkpoint when there is room again (EX_CANTCREAT)
 
 
-def work(job: dict[str, Any]) -> None:
+def work(job: Job) -> None:
     """Train one run to an end state, or until a signal or the death of the parent stops it at a step's end."""
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda received, _: stopped.append(received))
     parent = multiprocessing.parent_process()
-    torch.set_num_threads(job["threads"])
-    store, run_id = RunStore(Path(job["store"])), job["run_id"]
+    torch.set_num_threads(job.threads)
+    store, run_id = RunStore(Path(job.store)), job.run_id
 
     def stop() -> bool:
         return bool(stopped) or (parent is not None and bool(wait([parent.sentinel], timeout=0)))
@@ -56,7 +53,7 @@ def work(job: dict[str, Any]) -> None:
         raise SystemExit(DISK_FULL) from None
 
 
-def _ended(job: dict[str, Any], store: RunStore, stop: Callable[[], bool]) -> bool:
+def _ended(job: Job, store: RunStore, stop: Callable[[], bool]) -> bool:
     """Train to an end state, or to where `stop` pauses the run; a failure is written down. Raises OSError
     for a full disk.
     """
@@ -65,30 +62,29 @@ def _ended(job: dict[str, Any], store: RunStore, stop: Callable[[], bool]) -> bo
     except Exception as error:
         if getattr(error, "errno", None) == errno.ENOSPC:
             raise
-        print(f"run {job['run_id']}: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"run {job.run_id}: {type(error).__name__}: {error}", file=sys.stderr)
         out_of_memory = isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
         reason = "out of memory" if out_of_memory else f"{type(error).__name__}: {error}"
-        store.fail(job["run_id"], traceback.format_exc(), reason=reason)
+        store.fail(job.run_id, traceback.format_exc(), reason=reason)
         raise SystemExit(1) from None
 
 
-def _train(job: dict[str, Any], store: RunStore, stop: Callable[[], bool]) -> str | None:
-    config = run_config(job["config"])
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    started = provenance(job["device"]) | {"threads": job["threads"], "started": now}
-    store.begin(job["run_id"], config, job["manifest"] | {"provenance": started})
-    shards = Shards.open(Path(job["shards"]))
-    read = job["manifest"]["parent"]["read"] if config.init_from else []
-    after = tuple(Reading(*entry["rows"]) for entry in read if entry["data"] == config.data_fingerprint)
+def _train(job: Job, store: RunStore, stop: Callable[[], bool]) -> str | None:
+    started = provenance(job.device, threads=job.threads)
+    manifest = job.manifest.started(job.run_id, numerics=NUMERICS, provenance=started)
+    store.begin(job.run_id, job.config, manifest)
+    shards, parent = Shards.open(Path(job.shards)), job.manifest.parent
+    read = parent.read if parent else ()
+    after = tuple(Reading(*text.rows) for text in read if text.data == job.config.data_fingerprint)
     return train(
-        config,
+        job.config,
         shards,
         store,
-        job["run_id"],
-        device=job["device"],
+        job.run_id,
+        device=job.device,
         stop=stop,
         after=after,
-        checkpoint_seconds=job["checkpoint_seconds"],
-        keep_every=job["keep_every"],
-        until_step=job.get("until_step"),
+        checkpoint_seconds=job.checkpoint_seconds,
+        keep_every=job.keep_every,
+        until_step=job.until_step,
     )

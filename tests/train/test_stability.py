@@ -7,7 +7,7 @@ import pytest
 
 from lab.config.schema import Monitor as Rule
 from lab.config.schema import Schedule
-from lab.train.stability import Monitor
+from lab.train.stability import StabilityMonitor
 from tests.tiny_model import tiny
 
 
@@ -21,7 +21,7 @@ def config():
 
 
 def test_events_carry_signal_value_and_score():
-    monitor = Monitor(config(), {})
+    monitor = StabilityMonitor(config(), {})
     events = []
     for step in range(40):
         wobble = 1.0 + 0.1 * (step % 2)
@@ -32,7 +32,7 @@ def test_events_carry_signal_value_and_score():
 
 def test_divergence_needs_patience_after_warm_up():
     ceiling = 2 * math.log(257)
-    monitor = Monitor(config(), {})
+    monitor = StabilityMonitor(config(), {})
     for _ in range(5 + 2):  # five steps of warm-up, then two of three
         monitor.observe({"train/loss": ceiling + 1, "grad/norm": 1.0})
         assert monitor.divergence() is None

@@ -1,0 +1,36 @@
+"""results/exact.jsonl: checks of claims that are computed and not sampled, one a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.config.strict import read
+from lab.store.files import read_lines
+
+
+@dataclass(frozen=True)
+class ExactCheck:
+    """One check of a claim: what ought to come out, what came out, and whether that holds.
+
+    note: a remark for readers. notes: where the check is about what the lecture notes print, whether that "holds" or
+    "fails"; else None.
+    """
+
+    claim: str
+    check: str
+    expected: Any
+    measured: Any
+    holds: bool
+    note: str
+    notes: str | None
+
+
+def load(results: Path) -> list[ExactCheck]:
+    """Every check; none before they were computed. Raises ConfigError naming a damaged line."""
+    path = results / "exact.jsonl"
+    return [
+        read(ExactCheck, line, source=f"{path}, line {number}", fix="Restore the file from the commit.")
+        for number, line in enumerate(read_lines(path), start=1)
+    ]
