@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lab.verdict import stats
-from lab.verdict.evidence import Arm
-from lab.verdict.metric import Metric
+from lab.store.metric import Metric
+from lab.verdict import stats, wording
+from lab.verdict.evidence import MeasuredArm
 from lab.verdict.stats import Estimate
 
 
@@ -31,7 +31,7 @@ class Comparison:
     label: str
     metric: Metric
     sample: tuple[float, ...]
-    diverged: tuple[Arm, ...]
+    diverged: tuple[MeasuredArm, ...]
     ranked: bool
 
     @cached_property
@@ -70,23 +70,11 @@ class Comparison:
                 else f"{self.label}: no shared seed"
             )
         notes = [f"{arm.label} diverged for {seeds(arm.diverged)}" for arm in self.diverged]
-        entered = f"; {' and '.join(notes)}, entered {self.metric.diverged_as}" if notes else ""
-        return f"{self.label}: {self.metric.text(self.estimate)}{entered}"
-
-    def json(self) -> dict[str, object]:
-        """A relative difference in percent, another in the unit of the metric; null where no test was made."""
-        shown = self.metric.shown(self.estimate).json() if self.ranked else None
-        relative = self.metric.relative
-        return {
-            "arm": self.arm,
-            "against": self.against,
-            "relative_percent": shown if relative else None,
-            **({} if relative else {"difference": shown, "unit": self.metric.unit}),
-            "diverged": [arm.name for arm in self.diverged],
-        }
+        entered = f"; {' and '.join(notes)}, entered {wording.entered(self.metric)}" if notes else ""
+        return f"{self.label}: {wording.text(self.metric, self.estimate)}{entered}"
 
 
-def compare(a: Arm, b: Arm, metric: Metric) -> Comparison:
+def compare(a: MeasuredArm, b: MeasuredArm, metric: Metric) -> Comparison:
     """By how much `a` is worse than `b`, seed by seed."""
     one, other = a.scores, b.scores
     shared = sorted(one.keys() & other.keys())
@@ -96,7 +84,7 @@ def compare(a: Arm, b: Arm, metric: Metric) -> Comparison:
     return Comparison(a.name, b.name, f"{a.label} against {b.label}", metric, sample, diverged, ranked)
 
 
-def interaction(a: Arm, b: Arm, c: Arm, d: Arm, metric: Metric) -> Comparison:
+def interaction(a: MeasuredArm, b: MeasuredArm, c: MeasuredArm, d: MeasuredArm, metric: Metric) -> Comparison:
     """By how much more `a` is worse than `b` than `c` is than `d`: a difference of differences."""
     label = f"({a.label} against {b.label}) against ({c.label} against {d.label})"
     one, two, three, four = (arm.scores for arm in (a, b, c, d))

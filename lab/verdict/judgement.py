@@ -9,18 +9,16 @@ lab.verdict.stats.look_levels. A claim keeps the outcome of the first look that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
-from lab.verdict import seed_noise as noise
-from lab.verdict import stats
-from lab.verdict.claim_schema import arms_of, families_of, parts
+from lab.store.claim import Claim, Exact, Margin, Part, Trend, arms_of, families_of, margin_of
+from lab.store.metric import SEARCHED
+from lab.verdict import seed_noise, stats
 from lab.verdict.comparison import Statement, every, some
-from lab.verdict.evidence import Arm, Evidence
-from lab.verdict.metric import SEARCHED
+from lab.verdict.evidence import Evidence, MeasuredArm
 from lab.verdict.outcomes import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
-from lab.verdict.predicates import PREDICATES, SEEDLESS, NotRun
+from lab.verdict.predicates import SEEDLESS, NotRun, statements
 from lab.verdict.stats import ALPHA
 
 Levels = tuple[float, float, float]
@@ -61,9 +59,7 @@ class Judgement:
     looks: tuple[int, ...] = ()  # those of the ablation; none for a claim that rests on no seeds of its runs
 
 
-def judge(
-    claims: Sequence[dict[str, Any]], evidence: dict[str, Evidence], looks: Sequence[int]
-) -> list[Judgement]:
+def judge(claims: Sequence[Claim], evidence: dict[str, Evidence], looks: Sequence[int]) -> list[Judgement]:
     """An outcome for each claim from the evidence by metric, looked at after so many seeds.
 
     Looks at more seeds than there are have not come yet. A family that rests on no seeds of the plan at
@@ -72,27 +68,27 @@ def judge(
     """
     found: dict[int, Judgement] = {}
     seedless = [_seedless(claim) for claim in claims]
-    waiting = {claim.get("family") for claim, alone in zip(claims, seedless, strict=True) if not alone}
-    once = {i for i, c in enumerate(claims) if seedless[i] and (_exact(c) or c.get("family") not in waiting)}
-    hearings = {i: hear(claims[i], evidence[claims[i]["metric"]]) for i in sorted(once)}
+    waiting = {claim.family for claim, alone in zip(claims, seedless, strict=True) if not alone}
+    once = {i for i, c in enumerate(claims) if seedless[i] and (_exact(c) or c.family not in waiting)}
+    hearings = {i: hear(claims[i], evidence[claims[i].metric]) for i in sorted(once)}
     for i, (outcome, levels) in _outcomes(claims, hearings, ALPHA).items():
         found[i] = Judgement(hearings[i], outcome, levels, _tuning_seeds(evidence, claims[i]))
 
     rest = [i for i in range(len(claims)) if i not in once]
-    planned = min((len(evidence[claims[i]["metric"]].seeds) for i in rest if not seedless[i]), default=0)
+    planned = min((len(evidence[claims[i].metric].seeds) for i in rest if not seedless[i]), default=0)
     for look, alpha in zip(looks, stats.look_levels(looks), strict=True):
         if look > planned:
             break
         hearings = {}
         for i in rest:
-            of = evidence[claims[i]["metric"]]
+            of = evidence[claims[i].metric]
             hearings[i] = hear(claims[i], of if seedless[i] else of.only(of.seeds[:look]))
         for i, (outcome, levels) in _outcomes(claims, hearings, alpha).items():
             if i not in found or found[i].outcome in (INCONCLUSIVE, NOT_RUN):
                 seeds = _tuning_seeds(evidence, claims[i]) if seedless[i] else look
                 found[i] = Judgement(hearings[i], outcome, levels, seeds, tuple(looks))
     for i in (i for i in rest if i not in found):
-        of = evidence[claims[i]["metric"]]
+        of = evidence[claims[i].metric]
         seeds, hearing = len(of.seeds), hear(claims[i], of)
         if hearing.outcome != NOT_RUN:
             why = f"the first look is at {looks[0]} seeds; the plan has {seeds}"
@@ -101,7 +97,7 @@ def judge(
     return [found[i] for i in range(len(claims))]
 
 
-def hear(claim: dict[str, Any], evidence: Evidence) -> Hearing:
+def hear(claim: Claim, evidence: Evidence) -> Hearing:
     """The statements of a claim's predicate, or why none can be made."""
     try:
         arms = _arms(claim, evidence)
@@ -135,13 +131,13 @@ def outcome_of(hearing: Hearing, levels: Levels) -> str:
 
 
 def _outcomes(
-    claims: Sequence[dict[str, Any]], hearings: dict[int, Hearing], alpha: float
+    claims: Sequence[Claim], hearings: dict[int, Hearing], alpha: float
 ) -> dict[int, tuple[str, Levels]]:
     """Outcome and levels of each claim heard at one look; claims of a family share alpha."""
     families: dict[str, list[int]] = {}
     for i, hearing in hearings.items():
         if any(statement.statistical for statement in hearing.known):
-            families.setdefault(claims[i].get("family", ""), []).append(i)
+            families.setdefault(claims[i].family or "", []).append(i)
     levels = dict.fromkeys(hearings, (alpha,) * 3)
     for members in families.values():
         held = zip(*(hearings[i].p_values for i in members), strict=True)
@@ -150,60 +146,56 @@ def _outcomes(
     return {i: (outcome_of(hearing, levels[i]), levels[i]) for i, hearing in hearings.items()}
 
 
-def _statements(claim: dict[str, Any], evidence: Evidence) -> tuple[Statement, ...]:
+def _statements(claim: Claim, evidence: Evidence) -> tuple[Statement, ...]:
     return tuple(
         statement
-        for name, parameters in parts(claim["predicate"])
-        for statement in PREDICATES[name](evidence, **_with_margin(parameters, evidence))
+        for part in claim.predicate.parts
+        for statement in statements(evidence, _with_margin(part, evidence))
     )
 
 
-def _with_margin(parameters: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
-    """The parameters with a margin in numbers. Raises NotRun where it refers to a noise that was not
-    measured.
-    """
-    margin = margin_of(parameters, evidence)
-    if "margin" in parameters and margin is None:
+def _with_margin(part: Part, evidence: Evidence) -> Part:
+    """The part with a margin in numbers. Raises NotRun where it refers to a noise that was not measured."""
+    if (margin := margin_of(part)) is None or margin.number is not None:
+        return part
+    number = seed_noise.in_numbers(margin, evidence.noise, evidence.metric)
+    if number is None:
         raise NotRun(
             f"its margin refers to the baseline's noise in {evidence.metric.name}; run lab noise first"
         )
-    return parameters | ({"margin": margin} if "margin" in parameters else {})
+    return replace(part, margin=Margin(number=number))  # type: ignore[arg-type]
 
 
-def margin_of(parameters: dict[str, Any], evidence: Evidence) -> float | None:
-    """The margin of a predicate in the unit of the metric; None where it has none or it is not known."""
-    return noise.in_numbers(parameters.get("margin"), evidence.noise, evidence.metric)
-
-
-def _seedless(claim: dict[str, Any]) -> bool:
+def _seedless(claim: Claim) -> bool:
     """Whether the claim rests on no seed that a look could add."""
-    return claim["metric"].startswith(SEARCHED) or all(
-        name in SEEDLESS for name, _ in parts(claim["predicate"])
+    return claim.metric.startswith(SEARCHED) or all(
+        isinstance(part, SEEDLESS) for part in claim.predicate.parts
     )
 
 
-def _exact(claim: dict[str, Any]) -> bool:
-    return all(name == "exact" for name, _ in parts(claim["predicate"]))
+def _exact(claim: Claim) -> bool:
+    return all(isinstance(part, Exact) for part in claim.predicate.parts)
 
 
-def _tuning_seeds(evidence: dict[str, Evidence], claim: dict[str, Any]) -> int:
-    return len((evidence[claim["metric"]].search or {"seeds": []})["seeds"])
+def _tuning_seeds(evidence: dict[str, Evidence], claim: Claim) -> int:
+    search = evidence[claim.metric].search
+    return len(search.seeds) if search else 0
 
 
-def _speaks_for_one_seed(claim: dict[str, Any]) -> bool:
-    return all(parameters.get("test") == "kendall" for _, parameters in parts(claim["predicate"]))
+def _speaks_for_one_seed(claim: Claim) -> bool:
+    return all(isinstance(part, Trend) and part.test == "kendall" for part in claim.predicate.parts)
 
 
-def _arms(claim: dict[str, Any], evidence: Evidence) -> list[Arm]:
-    """The arms whose runs a claim rests on. Raises NotRun where the plan lacks an arm or none of them has
-    a result.
+def _arms(claim: Claim, evidence: Evidence) -> list[MeasuredArm]:
+    """The arms whose runs a claim rests on. Raises NotRun where the plan lacks an arm or none of them has a
+    result.
     """
-    wanted, run = set(claim["needs"]), set(claim["needs"])
-    for name, parameters in parts(claim["predicate"]):
-        named = arms_of(parameters)
-        named |= {arm.name for family in families_of(parameters) for arm in evidence.family(family)}
+    wanted, run = set(claim.needs), set(claim.needs)
+    for part in claim.predicate.parts:
+        named = arms_of(part)
+        named |= {arm.name for family in families_of(part) for arm in evidence.family(family)}
         wanted |= named
-        run |= set() if name in SEEDLESS else named
+        run |= set() if isinstance(part, SEEDLESS) else named
     absent = sorted(wanted - {arm.name for arm in evidence.arms})
     if absent:
         raise NotRun(f"the plan has no arm {', '.join(absent)}; optional arms join by --with NAME")
@@ -216,7 +208,7 @@ def _arms(claim: dict[str, Any], evidence: Evidence) -> list[Arm]:
     return arms
 
 
-def _incomplete(arm: Arm) -> str:
+def _incomplete(arm: MeasuredArm) -> str:
     states = list(arm.missing.values())
     counts = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
     return f"{arm.label} lacks {len(states)} of {len(arm.states)} planned seeds ({counts})"

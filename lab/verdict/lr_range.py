@@ -1,12 +1,7 @@
 """How wide a range of learning rates does an arm stand, and how much does it lose beside the best one?
 
-A search is plain JSON, part of a plan: every arm tried the same grid with the same seeds, none of which
-judges a claim.
-
-    {"seeds": [100, 101, 102],                                the tuning seeds
-     "losses": {arm: {"0.001": [1.52, 1.49, 1.50], ...}},     final loss by learning rate, in the order of the seeds;
-                                                              null where the run diverged
-     "at_init": {arm: 9.97}}                                  loss before training, in the same unit
+Every arm tried the same grid with the same seeds, none of which judges a claim (lab/store/plan_record.py,
+SearchRecord).
 
 A rate is stable for a seed when its run did not diverge and ended within `tolerance` of the best that seed
 found. The range is the unbroken stretch of stable rates around the best one; a half decade is a factor of
@@ -19,15 +14,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable
-from typing import Any
+
+from lab.store.plan_record import SearchRecord
 
 TOLERANCE = 0.2
-MEASURES = ("max_stable", "width", "sensitivity")
 Curve = dict[float, float | None]  # learning rate -> loss of one seed, None where the run diverged
 
 
 def measured(
-    search: dict[str, Any], arm: str, measure: str, *, tolerance: float = TOLERANCE
+    search: SearchRecord, arm: str, measure: str, *, tolerance: float = TOLERANCE
 ) -> dict[int, float]:
     """Tuning seed -> highest stable rate (in half decades, 0 = a rate of 1), width in half decades, or
     sensitivity.
@@ -37,7 +32,7 @@ def measured(
     """
     curves = _curves(search, arm)
     if measure == "sensitivity":
-        at_init = search["at_init"][arm]
+        at_init = search.at_init[arm]
         return {
             seed: _sensitivity(curve, at_init) for seed, curve in curves.items() if _finished_somewhere(curve)
         }
@@ -50,14 +45,14 @@ def measured(
     return found
 
 
-def cut_off(search: dict[str, Any], *, tolerance: float = TOLERANCE) -> list[str]:
+def cut_off(search: SearchRecord, *, tolerance: float = TOLERANCE) -> list[str]:
     """The arms some seed of which is stable up to the highest rate of the grid, so that more may be stable
     than was tried.
     """
-    return [arm for arm in search["losses"] if _reached(search, arm, max, tolerance)]
+    return [arm for arm in search.losses if _reached(search, arm, max, tolerance)]
 
 
-def is_bound(search: dict[str, Any], arm: str, measure: str, *, tolerance: float = TOLERANCE) -> bool:
+def is_bound(search: SearchRecord, arm: str, measure: str, *, tolerance: float = TOLERANCE) -> bool:
     """Did some seed of the arm diverge everywhere, or stay stable to an edge of the grid that `measure`
     depends on? Then what was measured says only on which side of it the truth lies.
     """
@@ -65,7 +60,7 @@ def is_bound(search: dict[str, Any], arm: str, measure: str, *, tolerance: float
     return hopeless(search, arm) or any(_reached(search, arm, edge, tolerance) for edge in edges)
 
 
-def hopeless(search: dict[str, Any], arm: str) -> bool:
+def hopeless(search: SearchRecord, arm: str) -> bool:
     """Did some seed of the arm diverge at every rate?"""
     return not all(_finished_somewhere(curve) for curve in _curves(search, arm).values())
 
@@ -75,11 +70,9 @@ def half_decades(rate: float) -> float:
     return round(2 * math.log10(rate), 1)
 
 
-def _curves(search: dict[str, Any], arm: str) -> dict[int, Curve]:
-    losses = {float(rate): values for rate, values in search["losses"][arm].items()}
-    return {
-        seed: {rate: losses[rate][n] for rate in sorted(losses)} for n, seed in enumerate(search["seeds"])
-    }
+def _curves(search: SearchRecord, arm: str) -> dict[int, Curve]:
+    losses = search.losses[arm]
+    return {seed: {rate: losses[rate][n] for rate in sorted(losses)} for n, seed in enumerate(search.seeds)}
 
 
 def _finished_somewhere(curve: Curve) -> bool:
@@ -87,7 +80,7 @@ def _finished_somewhere(curve: Curve) -> bool:
 
 
 def _reached(
-    search: dict[str, Any], arm: str, edge: Callable[[Iterable[float]], float], tolerance: float
+    search: SearchRecord, arm: str, edge: Callable[[Iterable[float]], float], tolerance: float
 ) -> bool:
     return any(edge(curve) in _stable(curve, tolerance) for curve in _curves(search, arm).values())
 

@@ -8,50 +8,47 @@ takes the smallest times the number of parts (Bonferroni). So holding and failin
 picked from the seeds that then judge it. "Better" is tested against no difference; its margin is asked of
 the mean alone, and the 5 % do not cover it.
 
-Differences are paired by seed and have the unit of the claim's metric (lab/verdict/metric.py): fractions
+Differences are paired by seed and have the unit of the claim's metric (lab/store/metric.py): fractions
 of the rival's value for bits per byte, so that a margin of 0.01 is 1 %. `PREDICATES` at the end is the
 closed set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
+from lab.store import claim
 from lab.verdict import lr_range as rates
-from lab.verdict import stats
+from lab.verdict import stats, wording
 from lab.verdict.comparison import Comparison, Statement, compare, every, interaction, some
-from lab.verdict.evidence import Arm, Evidence, pooled
-
-DIRECTIONS = ("rises", "falls")
-TRENDS = ("page", "kendall")
+from lab.verdict.evidence import Evidence, MeasuredArm, pooled
 
 
 class NotRun(Exception):
     """The plan can't speak to a claim at all; the message says why."""
 
 
-def level(arm: Arm) -> float:
+def level(arm: MeasuredArm) -> float:
     """Mean metric of an arm for choosing which comparison to show."""
     return stats.estimate(list(arm.scores.values())).mean
 
 
-def basin(evidence: Evidence, *, family: str, inside: Sequence[float], margin: float) -> list[Statement]:
+def basin(evidence: Evidence, asked: claim.Basin) -> list[Statement]:
     """BASIN: arms with x inside [lo, hi] are within `margin` of the best, the best is one of them, some
     arm outside is worse.
     """
-    metric, arms, (low, high) = evidence.metric, evidence.family(family), inside
-    within = [arm for arm in arms if arm.x is not None and low <= arm.x <= high]
-    outside = [arm for arm in arms if arm.x is not None and not low <= arm.x <= high]
-    span, amount = f"{low:g} to {high:g}", metric.amount(margin)
+    metric, arms, margin = evidence.metric, evidence.family(asked.family), asked.margin.known
+    within = [arm for arm in arms if arm.x is not None and asked.inside.holds(arm.x)]
+    outside = [arm for arm in arms if arm.x is not None and not asked.inside.holds(arm.x)]
+    span, amount = f"{asked.inside.low:g} to {asked.inside.high:g}", wording.amount(metric, margin)
     if len(within) < 2 or not outside:
         raise NotRun(
-            f"needs two {family} arms inside {span} and one outside; the plan has {len(within)} and {len(outside)}"
+            f"needs two {asked.family} arms inside {span} and one outside; the plan has {len(within)} and {len(outside)}"
         )
 
-    def best(of: list[Arm]) -> Arm:
+    def best(of: list[MeasuredArm]) -> MeasuredArm:
         return (max if metric.higher_is_better else min)(of, key=level)
 
     pairs = {(a.name, b.name): compare(a, b, metric) for a in arms for b in arms if a is not b}
@@ -84,18 +81,18 @@ def basin(evidence: Evidence, *, family: str, inside: Sequence[float], margin: f
     ]
 
 
-def non_inferior(evidence: Evidence, *, arm: str, against: dict[str, str], margin: float) -> list[Statement]:
+def non_inferior(evidence: Evidence, asked: claim.NonInferior) -> list[Statement]:
     """NI: `arm` is within `margin` of every other arm of a family, or of one arm: against {family: ...} or
     {arm: ...}.
     """
-    subject, rivals = evidence.arm(arm), evidence.chosen(against)
+    subject, rivals, margin = evidence.arm(asked.arm), evidence.chosen(asked.against), asked.margin.known
     comparisons = [compare(subject, rival, evidence.metric) for rival in rivals if rival is not subject]
     if not comparisons:
         raise NotRun(f"{subject.label} has no other arm of its family in the plan to be compared with")
     hardest = max(comparisons, key=lambda c: (c.p_below(margin), c.p_above(0)))
     return [
         Statement(
-            f"{subject.label} is within {evidence.metric.amount(margin)} of {'the best of its rivals' if len(rivals) > 1 else rivals[0].label}"
+            f"{subject.label} is within {wording.amount(evidence.metric, margin)} of {'the best of its rivals' if len(rivals) > 1 else rivals[0].label}"
             f" (decided by {hardest.text()})",
             every(c.p_below(margin) for c in comparisons),
             some(c.p_above(margin) for c in comparisons),
@@ -105,9 +102,9 @@ def non_inferior(evidence: Evidence, *, arm: str, against: dict[str, str], margi
     ]
 
 
-def equivalent(evidence: Evidence, *, among: dict[str, Any], margin: float) -> list[Statement]:
+def equivalent(evidence: Evidence, asked: claim.Equivalent) -> list[Statement]:
     """EQ: any two arms of {arms: [...]} or {family: ...} differ by less than `margin` (TOST for every pair)."""
-    arms = evidence.chosen(among)
+    arms, margin = evidence.chosen(asked.among), asked.margin.known
     comparisons = [compare(a, b, evidence.metric) for a, b in combinations(arms, 2)]
     if not comparisons:
         raise NotRun("needs two arms to be compared; the plan has one")
@@ -115,7 +112,7 @@ def equivalent(evidence: Evidence, *, among: dict[str, Any], margin: float) -> l
     names = ", ".join(arm.label for arm in arms)
     return [
         Statement(
-            f"{names} differ by less than {evidence.metric.amount(margin)} (decided by {widest.text()})",
+            f"{names} differ by less than {wording.amount(evidence.metric, margin)} (decided by {widest.text()})",
             every(c.p_within(margin) for c in comparisons),
             some(c.p_outside(margin) for c in comparisons),
             decisive=widest,
@@ -124,58 +121,55 @@ def equivalent(evidence: Evidence, *, among: dict[str, Any], margin: float) -> l
     ]
 
 
-def superior(evidence: Evidence, *, better: Any, worse: Any, margin: float) -> list[Statement]:
+def superior(evidence: Evidence, asked: claim.Superior) -> list[Statement]:
     """SUP: `better` beats `worse`: the two-sided 95 % interval excludes 0 and the mean difference is
     `margin` or more.
 
     Each is an arm, or {family: ...} or {arms: [...]}, whose mean within a seed is taken.
     """
-    a, b = _side(evidence, worse), _side(evidence, better)
+    a, b = _side(evidence, asked.worse), _side(evidence, asked.better)
     comparison = compare(a, b, evidence.metric)
-    return [_contrast(evidence.metric.beats(b.label, a.label), comparison, margin)]
+    return [_contrast(wording.beats(evidence.metric, b.label, a.label), comparison, asked.margin.known)]
 
 
-def did(
-    evidence: Evidence, *, larger: dict[str, str], smaller: dict[str, str], margin: float
-) -> list[Statement]:
+def did(evidence: Evidence, asked: claim.DifferenceOfDifferences) -> list[Statement]:
     """DID: what `arm` loses against `against` is more in `larger` than in `smaller`, each {arm: ...,
     against: ...}.
 
     The two-sided 95 % interval of the difference of differences excludes 0, and its mean is `margin` or
     more.
     """
-    a, b, c, d = (evidence.arm(pair[key]) for pair in (larger, smaller) for key in ("arm", "against"))
+    pairs = (asked.larger, asked.smaller)
+    a, b, c, d = (evidence.arm(name) for pair in pairs for name in (pair.arm, pair.against))
     text = f"{a.label} loses more against {b.label} than {c.label} against {d.label}"
-    return [_contrast(text, interaction(a, b, c, d, evidence.metric), margin)]
+    return [_contrast(text, interaction(a, b, c, d, evidence.metric), asked.margin.known)]
 
 
-def trend(
-    evidence: Evidence, *, along: dict[str, Any], direction: str, margin: float, test: str = "page"
-) -> list[Statement]:
+def trend(evidence: Evidence, asked: claim.Trend) -> list[Statement]:
     """TREND: the metric rises or falls along {arms: [...]} in that order, or along {family: ...} by x.
 
     page: Page's L over arms ranked within each seed. kendall: Kendall's tau over one value an arm, its
     mean over seeds, for four arms or more. Asked of the mean alone: that the ends differ by `margin` that
     way. Where two arms can't be ranked, as where both diverged for one seed, no test is made.
     """
-    arms = evidence.chosen(along)
-    if len(arms) < (3 if test == "page" else 4):
-        raise NotRun(f"a trend needs {3 if test == 'page' else 4} arms; the plan has {len(arms)}")
+    arms, margin = evidence.chosen(asked.along), asked.margin.known
+    if len(arms) < (least := 3 if asked.test == "page" else 4):
+        raise NotRun(f"a trend needs {least} arms; the plan has {len(arms)}")
     shared = sorted(set.intersection(*(set(arm.scores) for arm in arms)))
     rows = [[arm.scores[seed] for arm in arms] for seed in shared]
     ranked = all(compare(a, b, evidence.metric).ranked for a, b in combinations(arms, 2))
     ends = compare(arms[-1], arms[0], evidence.metric)
     height = -ends.estimate.mean if evidence.metric.higher_is_better else ends.estimate.mean
     up, down = (
-        _p_trend([[sign * value for value in row] for row in rows], test)
+        _p_trend([[sign * value for value in row] for row in rows], asked.test)
         if ranked and stats.at_least(sign * height, margin)
         else 1.0
         for sign in (1, -1)
     )
-    rises = direction == "rises"
+    rises = asked.direction == "rises"
     return [
         Statement(
-            f"{evidence.metric.name} {direction} from {arms[0].label} to {arms[-1].label} over {len(arms)} arms ({ends.text()})",
+            f"{evidence.metric.name} {asked.direction} from {arms[0].label} to {arms[-1].label} over {len(arms)} arms ({ends.text()})",
             up if rises else down,
             down if rises else up,
             p_small=ends.p_within(margin),
@@ -185,9 +179,7 @@ def trend(
     ]
 
 
-def lr_range(
-    evidence: Evidence, *, wider: str, narrower: str, measure: str, tolerance: float, half_decades: float = 1
-) -> list[Statement]:
+def lr_range(evidence: Evidence, asked: claim.LearningRateRange) -> list[Statement]:
     """LRRANGE: in every tuning seed `wider` stands learning rates at least `half_decades` further than
     `narrower`.
 
@@ -195,10 +187,10 @@ def lr_range(
     Exact by regrouping the seeds of both arms: 3 seeds an arm reach p = 1/20, 4 reach 1/70. No difference
     is called small where the grid ends first.
     """
-    search = evidence.search
-    if search is None or not {wider, narrower} <= search["losses"].keys():
+    search, measure, tolerance = evidence.search, asked.measure, asked.tolerance
+    if search is None or not {asked.wider, asked.narrower} <= search.losses.keys():
         raise NotRun("needs a search of learning rates for both arms")
-    a, b = evidence.arm(wider), evidence.arm(narrower)
+    a, b, half_decades = evidence.arm(asked.wider), evidence.arm(asked.narrower), asked.half_decades
     one, other = (
         list(rates.measured(search, arm.name, measure, tolerance=tolerance).values()) for arm in (a, b)
     )
@@ -229,14 +221,17 @@ def lr_range(
     ]
 
 
-def below_line(evidence: Evidence, *, arm: str, line: str) -> list[Statement]:
+def below_line(evidence: Evidence, asked: claim.BelowLine) -> list[Statement]:
     """The mean bits per byte of `arm` lie below a reference line of the plan; skipped where the plan has
     no such line.
 
     A line counted on a part of the text is that line too: "2-gram" finds "2-gram on 20 M tokens".
     """
-    subject = evidence.arm(arm)
-    line = next((name for name in evidence.lines if name == line or name.startswith(f"{line} on ")), line)
+    subject = evidence.arm(asked.arm)
+    line = next(
+        (name for name in evidence.lines if name == asked.line or name.startswith(f"{asked.line} on ")),
+        asked.line,
+    )
     if line not in evidence.lines:
         return [
             Statement(
@@ -251,7 +246,7 @@ def below_line(evidence: Evidence, *, arm: str, line: str) -> list[Statement]:
             stats.p_less(sample, bpb),
             stats.p_greater(sample, bpb),
             decisive=Comparison(
-                arm,
+                asked.arm,
                 line,
                 f"{subject.label} against {line}",
                 evidence.metric,
@@ -263,14 +258,12 @@ def below_line(evidence: Evidence, *, arm: str, line: str) -> list[Statement]:
     ]
 
 
-def bounded(
-    evidence: Evidence, *, arm: str, below: float | None = None, above: float | None = None
-) -> list[Statement]:
+def bounded(evidence: Evidence, asked: claim.Bounded) -> list[Statement]:
     """BOUND: the mean metric of one arm lies below a bound, or above one; a single sample, against a fixed
     number.
     """
-    subject, metric = evidence.arm(arm), evidence.metric
-    bound, sample = (below if above is None else above) or 0.0, list(subject.scores.values())
+    subject, metric, above = evidence.arm(asked.arm), evidence.metric, asked.above
+    bound, sample = (asked.below if above is None else above) or 0.0, list(subject.scores.values())
     low, high = stats.p_less(sample, bound), stats.p_greater(sample, bound)
     side = "below" if above is None else "above"
     diverged = f"; {subject.label} diverged" if subject.diverged else ""
@@ -281,7 +274,7 @@ def bounded(
             low if above is None else high,
             high if above is None else low,
             decisive=Comparison(
-                arm,
+                asked.arm,
                 str(bound),
                 f"{subject.label} against {bound:g}",
                 replace(metric, relative=False),
@@ -293,15 +286,15 @@ def bounded(
     ]
 
 
-def exact(evidence: Evidence, *, claim: str) -> list[Statement]:
+def exact(evidence: Evidence, asked: claim.Exact) -> list[Statement]:
     """EXACT: every check that results/exact.jsonl has of a claim holds to its tolerance; computed, not
     sampled.
     """
-    lines = evidence.exact.get(claim, [])
+    lines = evidence.exact.get(asked.claim, [])
     if not lines:
-        raise NotRun(f"results/exact.jsonl has no check of {claim}; compute it first")
-    failed = [line["check"] for line in lines if not line["holds"]]
-    text = f"{len(lines) - len(failed)} of {len(lines)} exact checks of {claim} hold"
+        raise NotRun(f"results/exact.jsonl has no check of {asked.claim}; compute it first")
+    failed = [line.check for line in lines if not line.holds]
+    text = f"{len(lines) - len(failed)} of {len(lines)} exact checks of {asked.claim} hold"
     text += f" (not: {', '.join(failed)})" if failed else ""
     return [Statement(text, float(bool(failed)), float(not failed), statistical=False)]
 
@@ -310,7 +303,7 @@ def _contrast(text: str, comparison: Comparison, margin: float) -> Statement:
     """The statement that a difference is positive: two-sided test against 0, the margin asked of the mean."""
     mean = comparison.estimate.mean if comparison.ranked else 0.0
     return Statement(
-        f"{text}, by {comparison.metric.amount(margin)} or more in the mean ({comparison.text()})",
+        f"{text}, by {wording.amount(comparison.metric, margin)} or more in the mean ({comparison.text()})",
         min(1.0, 2 * comparison.p_above(0)) if stats.at_least(mean, margin) else 1.0,
         min(1.0, 2 * comparison.p_below(0)) if stats.at_least(-mean, margin) else 1.0,
         p_small=comparison.p_within(margin),
@@ -320,14 +313,12 @@ def _contrast(text: str, comparison: Comparison, margin: float) -> Statement:
     )
 
 
-def _side(evidence: Evidence, named: Any) -> Arm:
+def _side(evidence: Evidence, side: claim.Side) -> MeasuredArm:
     """One arm, or the mean of several."""
-    if isinstance(named, str):
-        return evidence.arm(named)
-    arms = evidence.chosen(named)
+    arms = evidence.chosen(side)
     if not arms:
-        raise NotRun(f"the plan has no arm of family {named['family']}; optional arms join by --with NAME")
-    label = named.get("family") or " and ".join(arm.label for arm in arms)
+        raise NotRun(f"the plan has no arm of family {side.family}; optional arms join by --with NAME")
+    label = side.family or " and ".join(arm.label for arm in arms)
     return pooled(arms, f"the mean of {label}")
 
 
@@ -337,16 +328,21 @@ def _p_trend(rows: list[list[float]], test: str) -> float:
     return stats.p_concordant([sum(column) / len(column) for column in zip(*rows, strict=True)])
 
 
-SEEDLESS = ("lr_range", "exact")  # judge no runs of the plan, and so at any number of its seeds
-PREDICATES: dict[str, Callable[..., list[Statement]]] = {
-    "superior": superior,
-    "equivalent": equivalent,
-    "non_inferior": non_inferior,
-    "basin": basin,
-    "trend": trend,
-    "did": did,
-    "lr_range": lr_range,
-    "below_line": below_line,
-    "bounded": bounded,
-    "exact": exact,
+SEEDLESS = (claim.LearningRateRange, claim.Exact)  # judge no runs of the plan, so at any number of its seeds
+TESTS: dict[type[claim.Part], Callable[..., list[Statement]]] = {
+    claim.Superior: superior,
+    claim.Equivalent: equivalent,
+    claim.NonInferior: non_inferior,
+    claim.Basin: basin,
+    claim.Trend: trend,
+    claim.DifferenceOfDifferences: did,
+    claim.LearningRateRange: lr_range,
+    claim.BelowLine: below_line,
+    claim.Bounded: bounded,
+    claim.Exact: exact,
 }
+
+
+def statements(evidence: Evidence, part: claim.Part) -> list[Statement]:
+    """What one part of a predicate states of the evidence; its margin must be a number. Raises NotRun."""
+    return TESTS[type(part)](evidence, part)

@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from lab.verdict.evidence import Arm, Evidence
-from lab.verdict.judgement import judge
-from lab.verdict.metric import named
+from lab.store.claim import Claim, Predicate
+from lab.store.metric import named
+from lab.store.plan_record import AxisRecord, MatchRecord, PlanRecord, ReferenceLine, SearchRecord
+from lab.verdict.evidence import METRIC, Evidence, MeasuredArm
+from lab.verdict.judgement import Judgement, judge
 from lab.verdict.outcomes import CONTRADICTED, REPRODUCED, SMALL
 
 SHARED, OWN = 0.02, 0.005
 SD = 2**0.5 * OWN  # of a paired difference
 Made = Callable[[random.Random, int], Evidence]
+PlainPredicate = Mapping[str, object]  # as YAML has it
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Case:
     """A predicate with a law at its boundary and one where the `right` verdict is so by the `effect` named."""
 
     name: str
-    predicate: dict[str, Any]
+    predicate: PlainPredicate
     looks: tuple[int, ...]
     boundary: Made
     wrong: tuple[str, ...]
@@ -46,7 +48,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Row:
+class Rates:
     """One line of the table; rates are shares of experiments. `mean_seeds` is under the alternative."""
 
     case: Case
@@ -185,20 +187,18 @@ def cases() -> list[Case]:
     return found
 
 
-def run(case: Case, *, experiments: int, seed: int, powered: int | None = None) -> Row:
+def run(case: Case, *, experiments: int, seed: int, powered: int | None = None) -> Rates:
     """The rates of one case over so many made-up experiments (of the alternative: `powered`)."""
     chance = random.Random(f"{seed} {case.name} {case.looks}")
-    claim = {"id": case.name, "metric": "val/bpb", "needs": [], "predicate": case.predicate}
+    claim = _claim(case.name, case.predicate)
 
-    def judged(made: Made, times: int) -> list[Any]:
-        return [
-            judge([claim], {"val/bpb": made(chance, case.looks[-1])}, case.looks)[0] for _ in range(times)
-        ]
+    def judged(made: Made, times: int) -> list[Judgement]:
+        return [judge([claim], {METRIC: made(chance, case.looks[-1])}, case.looks)[0] for _ in range(times)]
 
     false = judged(case.boundary, experiments)
     true = judged(case.alternative, powered or experiments)
     right = [j for j in true if j.outcome == case.right]
-    return Row(
+    return Rates(
         case,
         sum(j.outcome in case.wrong for j in false) / len(false),
         len(right) / len(true),
@@ -213,17 +213,12 @@ def families(*, experiments: int, seed: int, claims: int = 4, seeds: int = 5) ->
     chance, wrong = random.Random(seed), 0
     names = [chr(ord("a") + i) for i in range(2 * claims)]
     listed = [
-        {
-            "id": a,
-            "metric": "val/bpb",
-            "needs": [],
-            "predicate": {"superior": {"better": a, "worse": b, "margin": 1e-9}},
-        }
+        _claim(a, {"superior": {"better": a, "worse": b, "margin": 1e-9}})
         for a, b in zip(names[::2], names[1::2], strict=True)
     ]
     made = arms(**dict.fromkeys(names, 0))
     for _ in range(experiments):
-        found = judge(listed, {"val/bpb": made(chance, seeds)}, (seeds,))
+        found = judge(listed, {METRIC: made(chance, seeds)}, (seeds,))
         wrong += any(j.outcome == REPRODUCED for j in found)
     return wrong / experiments
 
@@ -241,8 +236,8 @@ def arms(**shifts: float) -> Made:
             )
             for number, (name, shift) in enumerate((n, s) for n, s in shifts.items() if n != "line")
         ]
-        lines = {"line": 1 + shifts["line"] * SD} if "line" in shifts else {}
-        return Evidence(tuple(listed), named("val/bpb"), tuple(range(seeds)), lines=lines)
+        lines = (ReferenceLine("line", 1 + shifts["line"] * SD),) if "line" in shifts else ()
+        return Evidence(_plan(seeds, lines=lines), {}, tuple(listed), named(METRIC), tuple(range(seeds)))
 
     return made
 
@@ -251,43 +246,89 @@ def rates(*, apart: float, end: float = 2.5) -> Made:
     """Arms a and b searched over 7 rates in half decades, 0 to 6; runs of b stop being stable at `end`,
     those of a further by `apart`, with an sd of 0.7 half decades.
     """
-    grid = ("0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.1")
+    grid = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 
     def made(chance: random.Random, seeds: int) -> Evidence:
         losses = {}
         for name, mean in (("a", end + apart), ("b", end)):
             ends = [mean + chance.gauss(0, 0.7) for _ in range(seeds)]
             losses[name] = {
-                rate: [1 + 0.01 * (step - 2) ** 2 if step <= last or step < 1 else None for last in ends]
+                rate: tuple(1 + 0.01 * (step - 2) ** 2 if step <= last or step < 1 else None for last in ends)
                 for step, rate in enumerate(grid)
             }
-        search = {"seeds": list(range(seeds)), "losses": losses, "at_init": {"a": 8.0, "b": 8.0}}
+        search = SearchRecord(
+            "optimizer.lr",
+            METRIC,
+            grid[3],
+            grid,
+            tuple(range(seeds)),
+            arms={},
+            losses=losses,
+            at_init={"a": 8.0, "b": 8.0},
+            means={},
+            best={},
+            interior={},
+            sensitivity={},
+        )
         listed = tuple(_arm(name, i, {s: 1.0 for s in range(seeds)}) for i, name in enumerate("ab"))
-        return Evidence(listed, named("val/bpb"), tuple(range(seeds)), search=search)
+        return Evidence(_plan(seeds, search=search), {}, listed, named(METRIC), tuple(range(seeds)))
 
     return made
 
 
-def _arm(name: str, number: int, values: dict[int, float]) -> Arm:
+def _plan(
+    seeds: int, *, lines: tuple[ReferenceLine, ...] = (), search: SearchRecord | None = None
+) -> PlanRecord:
+    """The plan of a made-up experiment."""
+    return PlanRecord(
+        ablation="simulation",
+        title="",
+        question="",
+        source="",
+        setting="",
+        size="",
+        data="",
+        device_kind="cpu",
+        overrides=(),
+        flags=(),
+        seeds=tuple(range(seeds)),
+        match=MatchRecord("none", "none", 0.0),
+        x=AxisRecord("x", "x", numeric=True),
+        arms=(),
+        claims=(),
+        notes=(),
+        reference_lines=lines,
+        search=search,
+    )
+
+
+def _claim(name: str, predicate: PlainPredicate) -> Claim:
+    asked = Predicate.from_plain(predicate, where=name, problems=[])
+    assert asked is not None, predicate
+    return Claim(name, "", "", "", METRIC, (), asked)
+
+
+def _arm(name: str, number: int, values: dict[int, float]) -> MeasuredArm:
     """Arms a, b, c, ... lie at x = 1, 2, 3, ... of one family."""
     states = dict.fromkeys(values, "finished")
-    return Arm(name, "f", name, number + 1.0, number == 0, states, {}, values)
+    return MeasuredArm(name, "f", name, number + 1.0, number == 0, states, {}, values)
 
 
-def table(rows: Sequence[Row], *, experiments: int, family: float) -> str:
+def table(rows: Sequence[Rates], *, experiments: int, family: float) -> str:
     """Markdown."""
     head = "| predicate | seeds | wrong at its boundary | if the truth is | found |"
     lines = [head, "| --- | ---: | ---: | --- | ---: |"]
     for row in rows:
         saved = f" (mean of {row.mean_seeds:.1f} seeds)" if len(row.case.looks) > 1 else ""
         lines.append(
-            f"| {row.case.name} | {row.case.seeds} | {100 * row.wrong:.1f} % | {row.case.effect} | {100 * row.power:.0f} %{saved} |"
+            f"| {row.case.name} | {row.case.seeds} | {100 * row.wrong:.1f} % | {row.case.effect} "
+            f"| {100 * row.power:.0f} %{saved} |"
         )
     lines.append(f"| four SUP of one family | 5 | {100 * family:.1f} % (any) | | |")
     lines += [
         "",
-        f"{experiments:,} made-up experiments at each boundary, a quarter of it for each power; sd is that of a paired difference. "
-        "EXACT is computed and has no rate.",
+        f"{experiments:,} made-up experiments at each boundary, a quarter of it for each power; sd is that of a "
+        "paired difference. EXACT is computed and has no rate.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -50,9 +50,6 @@ class Estimate:
         sd = None if self.sd is None else abs(factor) * self.sd
         return Estimate(self.n, factor * self.mean, sd, low, high)
 
-    def json(self) -> dict[str, float | int | None]:
-        return {"n": self.n, "mean": self.mean, "sd": self.sd, "low": self.low, "high": self.high}
-
     def percent_text(self) -> str:
         """A relative difference in words: `+1.20 % (95 % interval +0.30 to +2.10 %)`."""
         return self.times(100).text("%", ".2f")

@@ -8,11 +8,11 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lab.verdict.metric import value_at_init
 
 from lab.verdict import claim_schema
 from lab.verdict import verdicts as claims
 from lab.verdict.comparison import some
-from lab.verdict.metric import value_at_init
 from tests.paths import ROOT
 from tests.synthetic_sweep import BASIN, claim, record, sweep
 

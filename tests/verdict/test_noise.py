@@ -4,13 +4,13 @@ import statistics
 
 import pytest
 import scipy.stats
+from lab.verdict.metric import named
 
 from lab.config.strict import ConfigError
 from lab.report import markdown
 from lab.report.page import page
 from lab.verdict import seed_noise as noise
 from lab.verdict.evidence import gather
-from lab.verdict.metric import named
 from lab.verdict.verdicts import verdict
 from tests.synthetic_sweep import record, sweep
 

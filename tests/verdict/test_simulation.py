@@ -38,6 +38,6 @@ def test_any_wrong_claim_of_a_family_stays_at_its_level():
 
 
 def test_the_table_has_a_row_a_case():
-    rows = [simulation.Row(case, 0.05, 0.8, 4.0) for case in CASES]
+    rows = [simulation.Rates(case, 0.05, 0.8, 4.0) for case in CASES]
     text = simulation.table(rows, experiments=10, family=0.05)
     assert text.count("| 5.0 % |") == len(rows) and "| 80 % (mean of 4.0 seeds) |" in text
