@@ -9,8 +9,9 @@ from typing import Any
 
 from lab.config.compose import ROOT, Override, compose
 from lab.config.schema import Config, RunConfig
-from lab.config.strict import ConfigError, build, closest, collected, neutral
-from lab.verdict import claim_schema
+from lab.config.strict import ConfigError, build, closest, collected, neutral, read
+from lab.store import claim as claim_forms
+from lab.store.claim import Claim
 
 ABLATIONS = ROOT / "ablations"
 OF_TEXT = ("tokens", "bytes")  # that training reads
@@ -34,7 +35,7 @@ X_VALUES: dict[str, Callable[[RunConfig], float]] = {
 
 
 @dataclass(frozen=True)
-class Arm:
+class AblationArm:
     """One variant: its overrides and how it is called; `{x}` in the label is the value that results."""
 
     family: str
@@ -76,7 +77,7 @@ class Search:
 
     @classmethod
     def standard(cls) -> "Search":
-        return build(cls, {}, problems=[])  # type: ignore[no-any-return]
+        return read(cls, {})
 
     def problems(self, *, judging: int) -> list[str]:
         """Everything wrong with it in an ablation whose seeds 0 ... judging - 1 judge claims."""
@@ -116,13 +117,13 @@ class Ablation:
     match: Match
     seeds: int
     baseline: str
-    arms: dict[str, Any]
+    arms: dict[str, AblationArm]
     common: list[str] = neutral([])
-    optional_arms: dict[str, Any] = neutral({})
+    optional_arms: dict[str, AblationArm] = neutral({})
     notes: list[str] = neutral([])
-    claims: list[dict[str, Any]] = neutral([])
+    claims: list[Claim] = neutral([])
     looks: list[int] = neutral([])
-    search: Search = neutral(None)
+    search: Search | None = neutral(None)
     side_by_side: list[list[str]] = neutral([])
     core_minutes: float | None = neutral(None)
 
@@ -146,19 +147,17 @@ def load(name: str) -> Ablation:
         raise ConfigError(
             f"{path.relative_to(ROOT)}: not valid YAML. {' '.join(str(error).split())}"
         ) from error
-    ablation = build(Ablation, values, where=f"{path.relative_to(ROOT)}: ", problems=problems)  # type: ignore[arg-type]
-    if ablation is not None:
-        problems += [
-            f"{path.relative_to(ROOT)}: arm {arm}: YAML reads this name as no text. Put it in quotes."
-            for arm in {**ablation.arms, **ablation.optional_arms}
-            if not isinstance(arm, str)
-        ]
-    if problems:
+    where = f"{path.relative_to(ROOT)}: "
+    ablation: Ablation | None = build(Ablation, values, where=where, problems=problems)
+    problems += [
+        f"{where}arm {arm}: YAML reads this name as no text. Put it in quotes." for arm in _unquoted(values)
+    ]
+    if problems or ablation is None:
         raise ConfigError([*problems, EXAMPLE])
     arms = chosen_arms(ablation, list(ablation.optional_arms))
     families = [arm.family for arm in arms.values()]
-    found = claim_schema.problems(ablation.claims, arms=list(arms), families=families)
-    found += claim_schema.look_problems(ablation.looks, seeds=ablation.seeds)
+    found = claim_forms.problems_of(ablation.claims, arms=list(arms), families=families)
+    found += claim_forms.look_problems(ablation.looks, seeds=ablation.seeds)
     found += ablation.search.problems(judging=ablation.seeds) if ablation.search else []
     found += _pair_problems(ablation)
     for key, value, known in (
@@ -170,24 +169,32 @@ def load(name: str) -> Ablation:
             found.append(f"{key} = {value}: unknown. Known: {', '.join(filter(None, known))}.")
     if ablation.match.hold in OF_TEXT and ablation.match.solve in set(SOLVES) - {"none"}:
         found.append(
-            f"match.solve = {ablation.match.solve}: no shape changes the {ablation.match.hold} that training reads. Write none."
+            f"match.solve = {ablation.match.solve}: no shape changes the {ablation.match.hold} that training "
+            "reads. Write none."
         )
     if not 0 <= ablation.match.tolerance < 1:
         found.append(f"match.tolerance = {ablation.match.tolerance:g}: must be at least 0 and below 1.")
     if ablation.baseline not in ablation.arms:
         found.append(
-            f"baseline = {ablation.baseline}: is not one of the arms.{closest(ablation.baseline, ablation.arms)} Known: {', '.join(ablation.arms)}."
+            f"baseline = {ablation.baseline}: is not one of the arms."
+            f"{closest(ablation.baseline, ablation.arms)} Known: {', '.join(ablation.arms)}."
         )
     if found:
         raise ConfigError([f"{path.relative_to(ROOT)}: {problem}" for problem in found])
-    return ablation  # type: ignore[no-any-return]
+    return ablation
+
+
+def _unquoted(values: Any) -> list[Any]:
+    """Names of arms that YAML takes for numbers or truth values."""
+    groups = [values.get(key) for key in ("arms", "optional_arms")] if isinstance(values, dict) else []
+    return [arm for group in groups if isinstance(group, dict) for arm in group if not isinstance(arm, str)]
 
 
 def _pair_problems(ablation: Ablation) -> list[str]:
     """Everything wrong with the pairs that are drawn side by side; optional arms may be absent, so none is
     named.
     """
-    known = {*ablation.arms, *(arm["family"] for arm in ablation.arms.values())}
+    known = {*ablation.arms, *(arm.family for arm in ablation.arms.values())}
     found = []
     for number, pair in enumerate(ablation.side_by_side):
         where = f"side_by_side[{number}]"
@@ -201,21 +208,19 @@ def _pair_problems(ablation: Ablation) -> list[str]:
     return found
 
 
-def chosen_arms(ablation: Ablation, extra: Sequence[str]) -> dict[str, Arm]:
+def chosen_arms(ablation: Ablation, extra: Sequence[str]) -> dict[str, AblationArm]:
     """The default arms and those optional ones that were asked for. Raises ConfigError."""
     problems = [
-        f"--with {name}: no such optional arm.{closest(name, ablation.optional_arms)} Known: {', '.join(ablation.optional_arms) or 'none'}."
+        f"--with {name}: no such optional arm.{closest(name, ablation.optional_arms)} "
+        f"Known: {', '.join(ablation.optional_arms) or 'none'}."
         for name in extra
         if name not in ablation.optional_arms
     ]
-    listed = ablation.arms | {
+    arms = ablation.arms | {
         name: ablation.optional_arms[name] for name in extra if name in ablation.optional_arms
     }
-    arms = {
-        name: build(Arm, values, where=f"arm {name}: ", problems=problems) for name, values in listed.items()
-    }
     for name, arm in arms.items():
-        if arm is not None and re.search(r"[{}]", arm.label.replace("{x}", "")):
+        if re.search(r"[{}]", arm.label.replace("{x}", "")):
             problems.append(f'arm {name}: label = {arm.label}: only "{{x}}" may stand in braces.')
     if problems:
         raise ConfigError(problems)
@@ -223,7 +228,12 @@ def chosen_arms(ablation: Ablation, extra: Sequence[str]) -> dict[str, Arm]:
 
 
 def compose_arms(
-    name: str, ablation: Ablation, arms: dict[str, Arm], overrides: Sequence[str], *, elsewhere: bool = False
+    name: str,
+    ablation: Ablation,
+    arms: dict[str, AblationArm],
+    overrides: Sequence[str],
+    *,
+    elsewhere: bool = False,
 ) -> dict[str, Config]:
     """One `Config` an arm. Raises ConfigError with the problems of all arms, each once."""
     configs, problems = {}, []

@@ -13,25 +13,24 @@ from typing import Any
 
 from lab.config.schema import STRUCTURAL, RunConfig, run_config
 from lab.config.strict import ConfigError, closest, show
+from lab.store.run_record import Manifest, Parent, ReadRows, ReadText
 from lab.store.run_store import RunStore
 
 
 def resolve(
     run: RunConfig, store: RunStore, *, tokenizer_hash: str, source: str
-) -> tuple[RunConfig, dict[str, Any] | None]:
-    """`run` with its parent's full id and step, and what the manifest says of the parent; None without
+) -> tuple[RunConfig, Parent | None]:
+    """`run` with its parent's full id and step, and what the manifest will say of the parent; None without
     `init_from`.
 
-    parent: run_id, step, tokens (its own and its parents'), numerics, and `read`: what all of them read of
-    which data. Raises ConfigError with every problem.
+    Raises ConfigError with every problem.
     """
     if run.init_from is None:
         return run, None
     asked, problems = f"init_from = {run.init_from} ({source})", []
     name, step = locate(run.init_from, store, source=source)
     try:
-        manifest, stored = store.read(name, "manifest.json"), store.read(name, "config.json")
-        parent = run_config(stored | {"data": dataclasses.asdict(run.data)})  # known by its fingerprint alone
+        manifest, parent = store.manifest(name), store.config(name)
     except ConfigError as error:
         raise ConfigError([f"{asked}: {problem}" for problem in error.problems]) from error
     if problem := _tokenizers_differ(run, parent, manifest, tokenizer_hash):
@@ -39,15 +38,14 @@ def resolve(
     problems += [f"{asked}: {difference} A branch keeps it." for difference in _differences(run, parent)]
     if problems:
         raise ConfigError(problems)
-    inherited = manifest.get("parent") or {"tokens": 0, "read": []}
-    rows = [parent.seed, parent.shape.context_length, step * parent.rows]
-    about = {
-        "run_id": name,
-        "step": step,
-        "numerics": manifest["numerics"],
-        "tokens": inherited["tokens"] + step * parent.rows * parent.shape.context_length,
-        "read": [*inherited["read"], {"data": parent.data_fingerprint, "rows": rows}],
-    }
+    rows, earlier = ReadRows(parent.seed, parent.shape.context_length, step * parent.rows), manifest.parent
+    about = Parent(
+        run_id=name,
+        step=step,
+        numerics=manifest.numerics,
+        tokens=(earlier.tokens if earlier else 0) + step * parent.rows * parent.shape.context_length,
+        read=(*(earlier.read if earlier else ()), ReadText(parent.data_fingerprint, rows)),
+    )
     return dataclasses.replace(run, init_from=f"{name}@{step}"), about
 
 
@@ -97,15 +95,13 @@ def _listed(items: Any) -> str:
     return ", ".join(map(str, items)) or "none"
 
 
-def _tokenizers_differ(
-    run: RunConfig, parent: RunConfig, manifest: dict[str, Any], tokenizer_hash: str
-) -> str:
+def _tokenizers_differ(run: RunConfig, parent: RunConfig, manifest: Manifest, tokenizer_hash: str) -> str:
     here, there = (f"{r.vocab.tokenizer} of {r.vocab.value} tokens" for r in (run, parent))
     if here != there:
         return f"the parent's tokenizer is {there}, not {here}. A branch keeps it."
     # Runs from before the hash was noted: a tokenizer is a function of the data and the vocabulary.
     same = run.data_fingerprint == parent.data_fingerprint or run.vocab.tokenizer == "bytes"
-    if manifest.get("tokenizer_hash", tokenizer_hash if same else None) == tokenizer_hash:
+    if (manifest.tokenizer_hash or (tokenizer_hash if same else None)) == tokenizer_hash:
         return ""
     return f"the parent's tokenizer was trained on other text than that of data={run.data.name}. A branch keeps it."
 

@@ -20,6 +20,7 @@ from lab.model.bias import simplest
 from lab.model.ffn import VARIANTS as FFNS
 from lab.model.norm import VARIANTS as NORMS
 from lab.model.transformer import Transformer
+from lab.store.run_record import Counts
 
 PLAIN_RATIO, GATED_RATIO = 4.0, 8 / 3  # of equal parameters: 2 * 4 = 3 * 8/3 (Shazeer 2020, arXiv:2002.05202)
 
@@ -28,26 +29,7 @@ BYTES = {"float32": 4, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
-class Counts:
-    """parameters = body + embedding (input, positions and untied head); flops_per_token: training, matrix
-    products only.
-
-    active_parameters: those of the body that work for a token, fewer than the body's in a mixture of experts;
-    kv_cache_bytes_per_token: keys and values that generation keeps of a full context, over its length;
-    activation_bytes_per_token: what training keeps for the backward pass, see `_activation_bytes`.
-    """
-
-    parameters: int
-    body_parameters: int
-    embedding_parameters: int
-    flops_per_token: int
-    active_parameters: int
-    kv_cache_bytes_per_token: float
-    activation_bytes_per_token: float
-
-
-@dataclass(frozen=True)
-class Corpus:
+class TrainingText:
     """What a plan needs to know of prepared data; notes: what its report should say of them."""
 
     fingerprint: str
@@ -157,7 +139,7 @@ def _norm_has_bias(config: Config) -> bool:
     return "bias" in getattr(NORMS[config.norm["name"]], "roles", {})
 
 
-def resolve(config: Config, corpus: Corpus, *, shape_: Shape | None = None) -> RunConfig:
+def resolve(config: Config, corpus: TrainingText, *, shape_: Shape | None = None) -> RunConfig:
     """Every rule of `config` resolved: shape (or the matched one given), rows, and steps from the budget.
     Raises ConfigError.
     """

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 
 from lab.config.schema import Config, RunConfig, Shape
 from lab.config.strict import ConfigError
-from lab.plan.budget import Corpus, counts, networks_passed, ratio, shape
+from lab.plan.budget import TrainingText, counts, networks_passed, ratio, shape
 
 WIDEST = 48  # head sizes across, of the widths that are tried
 DEEPEST = 1024
 AROUND = 2  # depths tried on either side of the exact one
 
 
-def held(run: RunConfig, corpus: Corpus, hold: str) -> float:
+def held(run: RunConfig, corpus: TrainingText, hold: str) -> float:
     """How much the run has of what `hold` names: tokens or UTF-8 bytes that it is trained on, or a count
     of its model.
     """

@@ -2,19 +2,28 @@
 runs named.
 """
 
+from __future__ import annotations
+
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from lab.config.compose import has_gpu
-from lab.config.schema import Config, RunConfig
+from lab.config.schema import Config, Data, RunConfig, Vocab
 from lab.config.strict import ConfigError, collected
 from lab.plan import branch
-from lab.plan.ablation import OF_TEXT, Arm, Match
+from lab.plan.ablation import OF_TEXT, AblationArm, Match
+from lab.plan.job_set import Jobs, Preparing
 from lab.store.identity import run_id
+from lab.store.job import Job, JobManifest
+from lab.store.plan_record import RunsBySeed
+from lab.store.run_record import Counts, Parent
 from lab.store.run_store import RunStore
+
+if TYPE_CHECKING:
+    from lab.plan.budget import TrainingText  # loads torch
 
 
 @dataclass(frozen=True)
@@ -22,14 +31,14 @@ class PlannedArm:
     """An arm with its rules resolved; `mismatch` is relative to what the baseline has of the held count."""
 
     name: str
-    arm: Arm
+    arm: AblationArm
     config: Config
     run: RunConfig
-    counts: Any
+    counts: Counts
     mismatch: float
     shards: Path
-    corpus: Any
-    parent: dict[str, Any] | None
+    corpus: TrainingText
+    parent: Parent | None
 
     @property
     def tokens(self) -> int:
@@ -41,52 +50,48 @@ def device_kind(config: Config) -> str:
     return ("cuda" if has_gpu() else "cpu") if config.engine.device == "auto" else config.engine.device
 
 
-def job_of(item: PlannedArm, *, seed: int, results: Path, group: str, tags: list[str]) -> dict[str, Any]:
-    """All that a worker needs to train one run, as plain values (see lab/train/worker.py)."""
+def job_of(item: PlannedArm, *, seed: int, results: Path, group: str, tags: Sequence[str]) -> Job:
+    """All that a worker needs to train one run of the arm."""
     run, device = dataclasses.replace(item.run, seed=seed), device_kind(item.config)
-    return {
-        "config": dataclasses.asdict(run),
-        "run_id": run_id(run),
-        "store": str(results / "runs"),
-        "shards": str(item.shards),
-        "device": device,
-        "threads": 1 if device == "cpu" else 4,
-        "checkpoint_seconds": item.config.engine.checkpoint_seconds,
-        "keep_every": item.config.engine.keep_every,
-        "manifest": {
-            "group": group,
-            "job_type": item.name,
-            "tags": tags,
-            "counts": dataclasses.asdict(item.counts),
-            "tokenizer_hash": item.corpus.tokenizer_hash,
-            **({"parent": item.parent} if item.parent else {}),
-        },
-    }
+    return Job(
+        config=run,
+        run_id=run_id(run),
+        store=str(results / "runs"),
+        shards=str(item.shards),
+        device=device,
+        threads=1 if device == "cpu" else 4,
+        checkpoint_seconds=item.config.engine.checkpoint_seconds,
+        keep_every=item.config.engine.keep_every,
+        manifest=JobManifest(
+            group=group,
+            job_type=item.name,
+            tags=tuple(tags),
+            counts=item.counts,
+            tokenizer_hash=item.corpus.tokenizer_hash,
+            parent=item.parent,
+        ),
+    )
 
 
 def jobs_of(
-    planned: Iterable[PlannedArm], *, seeds: Sequence[int], results: Path, group: str, tags: list[str]
-) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, str]]]:
-    """The jobs of all arms and seeds by run id, and {arm: {seed: run id}}; arms that share a run share its
-    job.
-    """
-    jobs: dict[str, dict[str, Any]] = {}
-    runs: dict[str, dict[str, str]] = {}
+    planned: Iterable[PlannedArm], *, seeds: Sequence[int], results: Path, group: str, tags: Sequence[str]
+) -> tuple[Jobs, dict[str, RunsBySeed]]:
+    """The jobs of all arms and seeds by run id, and {arm: {seed: run id}}; arms that share a run share its job."""
+    jobs: Jobs = {}
+    runs: dict[str, RunsBySeed] = {}
     for item in planned:
         of_arm = [job_of(item, seed=seed, results=results, group=group, tags=tags) for seed in seeds]
         for job in of_arm:
-            jobs.setdefault(job["run_id"], job)
-        runs[item.name] = {str(seed): job["run_id"] for seed, job in zip(seeds, of_arm, strict=True)}
+            jobs.setdefault(job.run_id, job)
+        runs[item.name] = {seed: job.run_id for seed, job in zip(seeds, of_arm, strict=True)}
     return jobs, runs
 
 
-def prepared(
-    config: Config, *, cache: Path, progress: Callable[[str, float], None] | None
-) -> tuple[Path, Any]:
+def prepared(config: Config, *, cache: Path, progress: Preparing | None) -> tuple[Path, TrainingText]:
     """The folder of the configuration's shards and what a budget needs to know of them."""
     from lab.data.prepare import prepare
     from lab.data.shards import Shards
-    from lab.plan.budget import Corpus
+    from lab.plan.budget import TrainingText
 
     folder = prepare(config.data, config.vocab, cache=cache, progress=progress)
     shards = Shards.open(folder)
@@ -97,7 +102,7 @@ def prepared(
         notes = [
             f"{found['validation_documents']} validation documents stand nearly in the training text; {done}."
         ]
-    return folder, Corpus(
+    return folder, TrainingText(
         shards.fingerprint, shards.bytes_per_token, shards.train_tokens, shards.tokenizer_hash, tuple(notes)
     )
 
@@ -113,7 +118,7 @@ def locate_parents(configs: Iterable[Config], store: RunStore, source: str) -> N
 
 
 def resolve_all(
-    arms: dict[str, Arm],
+    arms: dict[str, AblationArm],
     configs: dict[str, Config],
     *,
     baseline: str,
@@ -121,13 +126,13 @@ def resolve_all(
     cache: Path,
     store: RunStore,
     source: str,
-    progress: Callable[[str, float], None] | None,
+    progress: Preparing | None,
 ) -> list[PlannedArm]:
     """Every arm resolved and matched to the baseline. Raises ConfigError with the problems of all arms."""
     from lab.plan import budget, matching
 
-    corpora: dict[str, tuple[Path, Any]] = {}
-    once: dict[Any, tuple[Path, Any]] = {}
+    corpora: dict[str, tuple[Path, TrainingText]] = {}
+    once: dict[tuple[Data, Vocab], tuple[Path, TrainingText]] = {}
     for name, config in configs.items():
         key = (config.data, config.vocab)
         if key not in once:

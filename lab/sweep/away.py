@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from lab.config.strict import ConfigError
-from lab.store.states import END_STATES, RESULT_STATES, STOPPED
+from lab.store.states import RESULT_STATES, STOPPED
 from lab.sweep import parcel
 from lab.sweep.local import Stopped, execute
 from lab.sweep.progress import lines
@@ -50,16 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _train(folder: Path, workers: int | None, *, retry: bool) -> int:
     jobs, planned_workers = parcel.jobs_of(folder)
     store = parcel.store_of(folder)
-    _refuse_machine({job["device"] for job in jobs.values()}, workers)
+    _refuse_machine({job.device for job in jobs.values()}, workers)
     for name in jobs if retry else ():
         if store.state(name) == "failed":
             store.reopen(name)
     states = execute(jobs, store, workers=workers or planned_workers, show=lines(every=SECONDS_BETWEEN_LINES))
     for name, job in jobs.items():
-        summary = store.read(name, "summary.json") if states[name] in END_STATES else {"reason": "not ended"}
-        result = summary.get("val/bpb")
-        said = f"{result:.4f} bits a byte" if result is not None else summary["reason"]
-        print(f"{name} {job['manifest']['job_type']} seed {job['config']['seed']}: {states[name]}, {said}")
+        summary = store.summary(name)
+        said = (
+            (summary.reason if summary.bpb is None else f"{summary.bpb:.4f} bits a byte")
+            if summary
+            else "not ended"
+        )
+        print(f"{name} {job.manifest.job_type} seed {job.config.seed}: {states[name]}, {said}")
     lacking = sum(state not in RESULT_STATES for state in states.values())
     if lacking:
         print(

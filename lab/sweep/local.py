@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.forkserver import set_forkserver_preload
-from typing import Any
 
+from lab.plan.job_set import Jobs
+from lab.store.job import Job
 from lab.store.run_store import RunStore
 from lab.store.states import END_STATES
 from lab.train.worker import DISK_FULL, RESUMABLE, work
@@ -26,7 +27,7 @@ GRACE_SECONDS = 20.0
 
 
 def execute(
-    jobs: dict[str, dict[str, Any]],
+    jobs: Jobs,
     store: RunStore,
     *,
     workers: int | None,
@@ -40,18 +41,17 @@ def execute(
         name for name, job in jobs.items() if store.state(name) not in END_STATES and not paused(job, store)
     ]
     for run_id in waiting:
-        if parent := jobs[run_id]["manifest"].get("parent"):
-            store.keep_checkpoint(parent["run_id"], parent["step"])
+        if parent := jobs[run_id].manifest.parent:
+            store.keep_checkpoint(parent.run_id, parent.step)
     progress = Progress(jobs, store)
     if waiting:
-        _run_all(jobs, waiting, store, workers or default_workers(jobs[waiting[0]]["device"]), progress, show)
+        _run_all(jobs, waiting, store, workers or default_workers(jobs[waiting[0]].device), progress, show)
     return {run_id: store.state(run_id) for run_id in jobs}
 
 
-def paused(job: dict[str, Any], store: RunStore) -> bool:
+def paused(job: Job, store: RunStore) -> bool:
     """Whether the run has a checkpoint at the step where its job lets it pause, or beyond."""
-    until = job.get("until_step")
-    return until is not None and max(store.checkpoints(job["run_id"]), default=0) >= until
+    return job.until_step is not None and max(store.checkpoints(job.run_id), default=0) >= job.until_step
 
 
 def default_workers(device: str) -> int:
@@ -66,15 +66,10 @@ class Stopped(Exception):
 class Progress:
     """How far the planned runs are, read from the store."""
 
-    def __init__(self, jobs: dict[str, dict[str, Any]], store: RunStore):
+    def __init__(self, jobs: Jobs, store: RunStore):
         self.jobs, self.store, self.began = jobs, store, time.monotonic()
-        self.tokens = {
-            i: job["config"]["steps"] * job["config"]["rows"] * job["config"]["shape"]["context_length"]
-            for i, job in jobs.items()
-        }
-        self.flops = {
-            i: self.tokens[i] * job["manifest"]["counts"]["flops_per_token"] for i, job in jobs.items()
-        }
+        self.tokens = {name: job.tokens for name, job in jobs.items()}
+        self.flops = {name: job.tokens * job.manifest.counts.flops_per_token for name, job in jobs.items()}
         self.at_start = {i: self.share(i) for i in jobs}
 
     def share(self, run_id: str) -> float:
@@ -94,7 +89,7 @@ class Progress:
 
 
 def _run_all(
-    jobs: dict[str, dict[str, Any]],
+    jobs: Jobs,
     waiting: list[str],
     store: RunStore,
     workers: int,
@@ -130,11 +125,9 @@ def _run_all(
             _stop(running)
 
 
-def _settle(
-    job: dict[str, Any], exit_code: int, deaths: dict[str, int], waiting: list[str], store: RunStore
-) -> None:
+def _settle(job: Job, exit_code: int, deaths: dict[str, int], waiting: list[str], store: RunStore) -> None:
     """Decide what a worker's end means: done, to be continued, or given up after too many deaths."""
-    run_id = job["run_id"]
+    run_id = job.run_id
     if store.state(run_id) in END_STATES or paused(job, store):
         return
     if exit_code == DISK_FULL:

@@ -8,25 +8,38 @@ DIR/plan.json            what was asked, as `lab sweep` keeps it
 """
 
 import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from lab.config.schema import run_config
-from lab.config.strict import ConfigError
+from lab.config.strict import ConfigError, plain, read
 from lab.data.shards import ShardError, Shards
+from lab.plan.job_set import Jobs
+from lab.plan.planning import Plan
+from lab.store import plan_record
 from lab.store.files import dumps, read_record, write_atomic
 from lab.store.identity import NUMERICS, run_id
+from lab.store.job import Job
+from lab.store.plan_record import PlanRecord
 from lab.store.run_store import RunStore, without_paths
 from lab.store.states import RESULT_STATES
 
 BROKEN = "Write it again with lab plan --out."
 
 
+@dataclass(frozen=True)
+class JobsFile:
+    """jobs.json: the jobs, how many at a time, and the mathematics of training that named their runs."""
+
+    numerics: int
+    workers: int | None
+    jobs: tuple[Job, ...]
+
+
 def store_of(folder: Path) -> RunStore:
     return RunStore(folder / "runs")
 
 
-def pack(plan: Any, folder: Path, store: RunStore) -> None:
+def pack(plan: Plan, folder: Path, store: RunStore) -> None:
     """Write the folder of a plan; what it holds already of the same plan stays. Runs with a result in the
     store stay at home.
 
@@ -34,34 +47,29 @@ def pack(plan: Any, folder: Path, store: RunStore) -> None:
     """
     _refuse_foreign(plan.record, folder)
     (folder / "shards").mkdir(parents=True, exist_ok=True)
-    write_atomic(
-        folder / "plan.json", dumps(plan.record, indent=1)
-    )  # first: it marks the folder as one of these
+    plan_record.save(plan.record, folder)  # first: it marks the folder as one of these
     jobs = []
     for name, job in plan.jobs.items():
         if store.state(name) in RESULT_STATES:
             continue
-        source = Path(job["shards"])
+        source = Path(job.shards)
         _copy_shards(source, folder / "shards" / source.name)
-        if parent := job["manifest"].get("parent"):
-            store.lend(parent["run_id"], parent["step"], store_of(folder))
-        data = without_paths(job["config"]["data"])
-        jobs.append(
-            job
-            | {"config": job["config"] | {"data": data}, "store": "runs", "shards": f"shards/{source.name}"}
-        )
-    content = {"numerics": NUMERICS, "workers": plan.engine.workers, "jobs": jobs}
-    write_atomic(folder / "jobs.json", dumps(content, indent=1))
+        if parent := job.manifest.parent:
+            store.lend(parent.run_id, parent.step, store_of(folder))
+        away = without_paths(job.config)
+        jobs.append(replace(job, config=away, store="runs", shards=f"shards/{source.name}"))
+    content = JobsFile(NUMERICS, plan.work.engine.workers, tuple(jobs))
+    write_atomic(folder / "jobs.json", dumps(plain(content), indent=1))
 
 
-def _refuse_foreign(record: dict[str, Any], folder: Path) -> None:
+def _refuse_foreign(record: PlanRecord, folder: Path) -> None:
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / "plan.json").exists():
         raise ConfigError(f"--out {folder}: exists and holds no plan. Give a new folder.")
     other = plan_of(folder)
-    if any(other.get(key) != record[key] for key in ("ablation", "setting")):
-        what = f"{other.get('ablation')} {other.get('setting')}"
+    if (other.ablation, other.setting) != (record.ablation, record.setting):
+        what = f"{other.ablation} {other.setting}"
         raise ConfigError(f"--out {folder}: holds the plan of {what}. Give a new folder.")
 
 
@@ -74,33 +82,41 @@ def _copy_shards(source: Path, target: Path) -> None:
         Shards.open(target).verify()
 
 
-def plan_of(folder: Path) -> dict[str, Any]:
-    return read_record(folder / "plan.json", fix=BROKEN)
+def plan_of(folder: Path) -> PlanRecord:
+    """What the folder was written for. Raises ConfigError."""
+    return plan_record.load(folder / "plan.json", fix=BROKEN)
 
 
-def jobs_of(folder: Path) -> tuple[dict[str, dict[str, Any]], int | None]:
+def jobs_of(folder: Path) -> tuple[Jobs, int | None]:
     """The jobs of the folder by run id, with their paths, and how many at a time. Raises ConfigError."""
-    content = read_record(folder / "jobs.json", fix=BROKEN)
+    path = folder / "jobs.json"
+    content = read(JobsFile, read_record(path, fix=BROKEN), source=str(path), fix=BROKEN)
+    if content.numerics != NUMERICS or any(run_id(job.config) != job.run_id for job in content.jobs):
+        raise ConfigError(f"{folder}: was planned by another version of this code. Use one and the same.")
+    jobs = {
+        job.run_id: replace(job, store=str(folder / job.store), shards=str(folder / job.shards))
+        for job in content.jobs
+    }
     try:
-        jobs = {job["run_id"]: job for job in content["jobs"]}
-        if content["numerics"] != NUMERICS or any(
-            run_id(run_config(job["config"])) != name for name, job in jobs.items()
-        ):
-            raise ConfigError(f"{folder}: was planned by another version of this code. Use one and the same.")
-        paths = {
-            name: {"store": str(folder / job["store"]), "shards": str(folder / job["shards"])}
-            for name, job in jobs.items()
-        }
-        for shards in sorted({path["shards"] for path in paths.values()}):
+        for shards in sorted({job.shards for job in jobs.values()}):
             Shards.open(Path(shards)).verify()
-    except (KeyError, TypeError) as error:
-        raise ConfigError(f"{folder}/jobs.json: lacks {error}. {BROKEN}") from error
     except ShardError as error:
         raise ConfigError(f"{error} Copy the folder again.") from error
-    return {name: job | paths[name] for name, job in jobs.items()}, content["workers"]
+    return jobs, content.workers
 
 
-def collect(folder: Path, store: RunStore) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Collected:
+    """What became of one planned run of a folder, and what `lab collect` did with it."""
+
+    run_id: str
+    state: str
+    arm: str
+    seed: int
+    note: str
+
+
+def collect(folder: Path, store: RunStore) -> list[Collected]:
     """Merge the folder's runs with a result into a store, whose own results stay; a record of each planned
     run.
     """
@@ -113,23 +129,10 @@ def collect(folder: Path, store: RunStore) -> list[dict[str, Any]]:
                 outcome = store.collect(name, there)
             except ConfigError as error:
                 problems += error.problems
-        note = (
-            "collected"
-            if outcome == "collected"
-            else f"kept the run here, {outcome}"
-            if outcome
-            else "not collected"
-        )
-        arm, seed = job["manifest"]["job_type"], job["config"]["seed"]
-        rows.append(
-            {
-                "id": name,
-                "state": store.state(name) if outcome else state,
-                "arm": arm,
-                "seed": seed,
-                "note": note,
-            }
-        )
+        kept = f"kept the run here, {outcome}" if outcome else "not collected"
+        note = "collected" if outcome == "collected" else kept
+        now = store.state(name) if outcome else state
+        rows.append(Collected(name, now, job.manifest.job_type, job.config.seed, note))
     if problems:
         raise ConfigError(problems)
     return rows

@@ -10,21 +10,23 @@ of them goes on with the same command, and no run is trained twice.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from lab.config.strict import ConfigError
 from lab.plan.ablation import Search
+from lab.plan.job_set import Jobs
 from lab.plan.planned_arm import PlannedArm, job_of
 from lab.plan.planning import Plan
+from lab.store import exact_check
+from lab.store.job import Job
+from lab.store.plan_record import Stopped
 from lab.store.run_store import RunStore
 from lab.store.states import RESULT_STATES
 from lab.sweep import search as rates
+from lab.sweep.search import RunsByRate
 
-Jobs = dict[str, dict[str, Any]]
-RunsByRate = dict[str, dict[str, dict[str, str]]]  # {arm: {rate: {seed: run_id}}}
 CarryOut = Callable[[Plan, str], None]
 
 
@@ -71,7 +73,7 @@ def foretold(plan: Plan) -> str:
 def grid_jobs(
     plan: Plan, values: Sequence[float], seeds: Sequence[int], results: Path
 ) -> tuple[Jobs, RunsByRate]:
-    """Every arm at every rate with every seed: jobs by run id, and {arm: {rate: {seed: run_id}}}."""
+    """Every arm at every rate with every seed."""
     return _rate_jobs(plan, {item.name: values for item in plan.arms}, seeds, results)
 
 
@@ -85,8 +87,8 @@ def _rate_jobs(
         for rate in rates_of.get(item.name, []):
             for seed in seeds:
                 job = _job(item, rate, seed, plan, results)
-                jobs.setdefault(job["run_id"], job)
-                runs.setdefault(item.name, {}).setdefault(rates.written(rate), {})[str(seed)] = job["run_id"]
+                jobs.setdefault(job.run_id, job)
+                runs.setdefault(item.name, {}).setdefault(rate, {})[seed] = job.run_id
     return jobs, runs
 
 
@@ -98,7 +100,7 @@ def refuse_search(plan: Plan) -> None:
     ]
     if fixed:
         problems.append(f"--search: arm {', '.join(fixed)} sets optimizer.lr itself. Leave --search out.")
-    used = sorted(set(wanted.seeds) & set(plan.record["seeds"]))
+    used = sorted(set(wanted.seeds) & set(plan.record.seeds))
     if used:
         problems.append(
             f"--search: tuning seeds {', '.join(map(str, used))} would judge claims too. Use fewer --seeds."
@@ -112,16 +114,16 @@ def _searched(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path) -
     refuse_search(plan)
     wanted, common = plan.search or Search.standard(), _common(plan)
     values, tuning = first_rates(plan), Jobs()
-    record = plan.record | {"setting": f"{plan.record['setting']}-lr"}
-    plan = dataclasses.replace(plan, record=record, folder=plan.folder.with_name(record["setting"]))
+    record = replace(plan.record, setting=f"{plan.record.setting}-lr")
+    plan = replace(plan, record=record, folder=plan.folder.with_name(record.setting))
     for extension in range(rates.MOST_EXTENSIONS + 1):
         jobs, runs = grid_jobs(plan, values, wanted.seeds, results)
         tuning |= jobs
-        trying = dataclasses.replace(plan, jobs=jobs, record=record | {"searching": runs})
+        trying = plan.with_jobs(jobs, replace(record, searching=runs))
         listed = ", ".join(map(rates.written, values))
         more = f", extended {extension} time{'s' * (extension > 1)}" if extension else ""
         carry_out(trying, f"search: {len(plan.arms)} arms x {len(wanted.seeds)} seeds at {listed}{more}")
-        _complete(dataclasses.replace(trying, jobs=tuning), jobs, store)
+        _complete(trying.with_jobs(tuning), jobs, store)
         found = rates.table(
             runs,
             {name: store.record(name) for name in jobs},
@@ -129,7 +131,7 @@ def _searched(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path) -
             values=values,
             seeds=wanted.seeds,
         )
-        wider = rates.extended(values, found["best"], decades=wanted.decades)
+        wider = rates.extended(values, found.best, decades=wanted.decades)
         if wider == values or extension == rates.MOST_EXTENSIONS:
             break
         values = wider
@@ -138,92 +140,71 @@ def _searched(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path) -
     tuning |= jobs
     listed = ", ".join(f"{arm} {rates.written(rate)}" for arm, rate in chosen.items())
     both = {arm: of | off_grid.get(arm, {}) for arm, of in runs.items()}
-    trying = dataclasses.replace(plan, jobs=jobs, record=record | {"searching": both})
+    trying = plan.with_jobs(jobs, replace(record, searching=both))
     carry_out(trying, f"search: between the rates of the grid {listed or 'none, as all are best at an edge'}")
-    _complete(dataclasses.replace(trying, jobs=tuning), jobs, store)
+    _complete(trying.with_jobs(tuning), jobs, store)
     found = rates.refined(found, off_grid, {name: store.record(name) for name in tuning})
     entries = []
     judging = Jobs()
-    for item, entry in zip(plan.arms, plan.record["arms"], strict=True):
-        best, same = (_seed_jobs(item, rate, plan, results) for rate in (found["best"][item.name], common))
+    for item, arm in zip(plan.arms, record.arms, strict=True):
+        best, same = (_seed_jobs(item, rate, plan, results) for rate in (found.best[item.name], common))
         judging |= best | same
-        ids = [dict(zip(map(str, record["seeds"]), jobs, strict=True)) for jobs in (best, same)]
-        entries.append(entry | {"runs": ids[0], "runs_same_lr": ids[1], "best_lr": found["best"][item.name]})
-    return dataclasses.replace(
-        plan,
-        record=record | {"search": found | {"extended": extension}, "arms": entries},
-        jobs=tuning | judging,
-    )
+        at_best, at_common = (dict(zip(record.seeds, of, strict=True)) for of in (best, same))
+        entries.append(replace(arm, runs=at_best, runs_same_lr=at_common, best_lr=found.best[item.name]))
+    searched = replace(record, search=replace(found, extended=extension), arms=tuple(entries))
+    return plan.with_jobs(tuning | judging, searched)
 
 
 def _looked(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path, *, stop_early: bool) -> Plan:
     """The stages of the seeds that judge; stops after the look that decides every claim."""
-    from lab.verdict.evidence import exact_lines
+    from lab.verdict.evidence import gather
     from lab.verdict.verdicts import decided
 
-    seeds, looks = plan.record["seeds"], plan.record.get("looks") or []
+    seeds, looks, exact = plan.record.seeds, plan.record.looks, exact_check.load(results)
     ends = [look for look in looks if look < len(seeds)] if stop_early else []
     for end in [*ends, len(seeds)]:
         part = first_seeds(plan, seeds[:end])
-        carry_out(part, f"{len(part.record['arms'])} arms x {end} seeds, {part.record['setting']}")
+        carry_out(part, f"{len(part.arms)} arms x {end} seeds, {part.record.setting}")
         _complete(part, part.jobs, store)
         if end == len(seeds):
             break
-        records = [store.record(name) for arm in part.record["arms"] for name in arm["runs"].values()]
-        if decided(part.record, records, exact=exact_lines(results)):
-            stopped = {"seeds": end, "of": len(seeds), "why": "further seeds could change no outcome"}
-            part.record["stopped"] = stopped
-            return part
+        records = [store.record(name) for arm in part.record.arms for name in arm.runs.values()]
+        if decided(gather(part.record, records, exact=exact)):
+            return _stopped(part, end, len(seeds), "further seeds could change no outcome")
     if looks and stop_early:
-        part.record["stopped"] = {
-            "seeds": end,
-            "of": len(seeds),
-            "why": "these were the last of the ablation",
-        }
+        return _stopped(part, end, len(seeds), "these were the last of the ablation")
     return part
+
+
+def _stopped(plan: Plan, seeds: int, of: int, why: str) -> Plan:
+    return replace(plan, record=replace(plan.record, stopped=Stopped(seeds, of, why)))
 
 
 def first_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
     """The plan of some of its seeds, with the whole of its search."""
-    if list(seeds) == plan.record["seeds"]:
+    if tuple(seeds) == plan.record.seeds:
         return plan
-    kept = {str(seed) for seed in seeds}
-    arms = [
-        arm
-        | {
-            key: {s: i for s, i in arm[key].items() if s in kept}
-            for key in ("runs", "runs_same_lr")
-            if key in arm
-        }
-        for arm in plan.record["arms"]
-    ]
-    left = {
-        i
-        for arm in plan.record["arms"]
-        for key in ("runs", "runs_same_lr")
-        for i in arm.get(key, {}).values()
-    }
-    left -= {i for arm in arms for key in ("runs", "runs_same_lr") for i in arm.get(key, {}).values()}
-    jobs = {name: job for name, job in plan.jobs.items() if name not in left}
-    return dataclasses.replace(plan, record=plan.record | {"seeds": list(seeds), "arms": arms}, jobs=jobs)
+    record = plan.record.with_seeds(seeds)
+    left = set(plan.record.run_ids()) - set(record.run_ids())
+    return plan.with_jobs({name: job for name, job in plan.jobs.items() if name not in left}, record)
 
 
 def _common(plan: Plan) -> float:
     """The learning rate that the baseline is configured with."""
-    name = next(arm["name"] for arm in plan.record["arms"] if arm["baseline"])
-    return float(next(item for item in plan.arms if item.name == name).run.optimizer.lr)
+    name = plan.record.baseline.name
+    return next(item for item in plan.arms if item.name == name).run.optimizer.lr
 
 
 def _seed_jobs(item: PlannedArm, rate: float, plan: Plan, results: Path) -> Jobs:
     """The jobs of an arm at one rate, by rising seed."""
-    listed = [_job(item, rate, seed, plan, results) for seed in plan.record["seeds"]]
-    return {job["run_id"]: job for job in listed}
+    return {job.run_id: job for seed in plan.record.seeds for job in [_job(item, rate, seed, plan, results)]}
 
 
-def _job(item: PlannedArm, rate: float, seed: int, plan: Plan, results: Path) -> dict[str, Any]:
-    tags = [plan.record["x"]["key"], plan.record["size"], plan.record["data"]]
-    searched = dataclasses.replace(item, run=rates.at_rate(item.run, rate))
-    return job_of(searched, seed=seed, results=results, group=plan.record["ablation"], tags=tags)
+def _job(item: PlannedArm, rate: float, seed: int, plan: Plan, results: Path) -> Job:
+    record = plan.record
+    searched = replace(item, run=rates.at_rate(item.run, rate))
+    tags = [record.x.key, record.size, record.data]
+    return job_of(searched, seed=seed, results=results, group=record.ablation, tags=tags)
 
 
 def _complete(plan: Plan, jobs: Jobs, store: RunStore) -> None:

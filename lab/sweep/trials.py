@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from lab.config.strict import ConfigError
-from lab.plan.planning import Plan, make_single
+from lab.plan.job_set import Jobs, JobSet
+from lab.plan.single import single_runs
+from lab.store.log_line import EVALUATION
+from lab.store.metric import value_at_init, value_of
 from lab.store.run_store import RunStore
 from lab.sweep.space import Range
 from lab.sweep.study import Point
-from lab.verdict.metric import value_at_init, value_of
 
 METRIC = "val/bpb"
 
@@ -32,17 +34,17 @@ class Trials:
         *,
         results: Path,
         cache: Path,
-        carry_out: Callable[[Plan], Any],
+        carry_out: Callable[[JobSet], object],
     ):
         self.overrides, self.ranges, self.store = list(overrides), ranges, store
         self.results, self.cache = results, cache
         self.carry_out = carry_out
         job = next(iter(self.plan({0: {found.key: found.low for found in ranges}}).jobs.values()))
-        self.steps, self.points = int(job["config"]["steps"]), int(job["config"]["evaluation"]["points"])
+        self.steps, self.points = job.config.steps, job.config.evaluation.points
 
-    def plan(self, points: dict[int, Point]) -> Plan:
+    def plan(self, points: dict[int, Point]) -> JobSet:
         """One run for each point. Raises ConfigError with the problems of all of them."""
-        return make_single(
+        return single_runs(
             [
                 self.overrides + [found.override(point[found.key]) for found in self.ranges]
                 for point in points.values()
@@ -58,7 +60,7 @@ class Trials:
         A run of another number of steps is taken at the evaluation of the same number, after as large a
         share of its training.
         """
-        jobs, ends = {}, {}
+        jobs, ends = Jobs(), {}
         evaluation = round(step * self.points / self.steps)
         for number, point in points.items():
             try:
@@ -67,11 +69,11 @@ class Trials:
                 print(f"trial {number}: {error}", file=sys.stderr)
                 continue
             [(name, job)] = plan.jobs.items()
-            end = round(job["config"]["steps"] * evaluation / self.points)
-            jobs[name] = job | ({"until_step": end} if end < job["config"]["steps"] else {})
+            end = round(job.config.steps * evaluation / self.points)
+            jobs[name] = replace(job, until_step=end if end < job.config.steps else None)
             ends[number] = name, end
         if jobs:
-            self.carry_out(Plan(plan.record, plan.folder, jobs, plan.engine, plan.tracker))
+            self.carry_out(replace(plan, jobs=jobs))
         return dict.fromkeys(points) | {number: self._loss(name, end) for number, (name, end) in ends.items()}
 
     def drop(self, points: dict[int, Point]) -> None:
@@ -88,13 +90,13 @@ class Trials:
         if state in ("failed", "pending"):
             return None
         record = self.store.record(name)
-        if state == "finished" and step == record["config"]["steps"]:
+        if state == "finished" and step == record.config.steps:
             return value_of(record, METRIC)
         if self.store.adopted(name):
-            known = {at: bpb for at, _, _, bpb in record["curves"]["validation"]}
+            known = {point.step: point.bpb for point in record.curves.validation}
         else:
             lines = self.store.metrics(name)
-            known = {line["step"]: line[METRIC] for line in lines if line["kind"] == "evaluation"}
+            known = {line.step: line.number(METRIC) for line in lines if line.kind == EVALUATION}
         if state == "diverged" or known.get(step, 0.0) is None:
             return value_at_init(record, METRIC)
         return known.get(step)

@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from lab.config.compose import Override, compose
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
-from lab.plan.budget import Corpus, resolve
+from lab.plan.budget import TrainingText, resolve
 from lab.train.optimizer import OPTIMIZERS
 
 CLASSES = ("matrix products", "softmax, norms, losses", "optimizer", "element-wise and the rest")
@@ -64,7 +64,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     asked = options.overrides or ["size=micro"]
-    corpus = Corpus("", bytes_per_token=4.0, train_tokens=10**9, tokenizer_hash="")
+    corpus = TrainingText("", bytes_per_token=4.0, train_tokens=10**9, tokenizer_hash="")
     run = resolve(compose([Override(text) for text in asked]), corpus)
     model = Transformer(run)
     initialize(model, init=run.init, seed=0)

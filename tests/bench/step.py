@@ -24,7 +24,7 @@ from lab.plan.budget import resolve
 from lab.plan.planned_arm import prepared
 from lab.train.optimizer import OPTIMIZERS
 from lab.train.schedule import factor
-from lab.train.stability import Monitor
+from lab.train.stability import StabilityMonitor
 from lab.train.trainer import Trainer
 
 
@@ -62,7 +62,7 @@ def _lab_steps(run, shards):
     """The step as the training loop takes it, with monitoring and every diagnostics interval."""
     model = Transformer(run)
     initialize(model, init=run.init, seed=0)
-    monitor = Monitor(run, {})
+    monitor = StabilityMonitor(run, {})
     optimizer = OPTIMIZERS["adamw"](model, run, roles=model.roles())
     trainer = Trainer(run, shards, model, optimizer, device="cpu")
     at = iter(range(1, 10**9))

@@ -18,10 +18,10 @@ from lab.checkpoint.export import from_hf, hf_config, to_hf
 from lab.config.compose import Override, compose, groups
 from lab.config.schema import RunConfig
 from lab.config.strict import ConfigError
-from lab.plan.budget import Corpus, resolve
+from lab.plan.budget import TrainingText, resolve
 from tests.tiny_model import build, tokens
 
-CORPUS = Corpus("fingerprint", bytes_per_token=1.0, train_tokens=10**9, tokenizer_hash="t")
+CORPUS = TrainingText("fingerprint", bytes_per_token=1.0, train_tokens=10**9, tokenizer_hash="t")
 TINY = (
     "size=nano",
     "size.d_model=32",

@@ -212,9 +212,9 @@ def test_neutral_values_leave_the_identity():
 
 
 def test_the_baseline_is_called_what_it_was_before_the_later_axes():
-    from lab.plan.budget import Corpus, resolve
+    from lab.plan.budget import TrainingText, resolve
 
-    corpus = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
+    corpus = TrainingText("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
     named = identity(resolve(compose([Override("size=nano")]), corpus))
     recipe = {
         "optimizer",
@@ -273,9 +273,9 @@ def test_a_preset_is_the_sum_of_its_axes_and_leaves_no_name():
 @pytest.mark.parametrize("name", [p.stem for p in (CONF / "arch").glob("*.yaml")])
 @pytest.mark.parametrize("size", ["nano", "small"])
 def test_every_preset_can_be_built(name, size):
-    from lab.plan.budget import Corpus, resolve
+    from lab.plan.budget import TrainingText, resolve
 
-    corpus = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**9, tokenizer_hash="t")
+    corpus = TrainingText("fingerprint", bytes_per_token=4.0, train_tokens=10**9, tokenizer_hash="t")
     resolve(compose([Override(f"size={size}"), Override(f"arch={name}")]), corpus)
 
 

@@ -22,13 +22,13 @@ from lab.model.pattern import VARIANTS as PATTERNS
 from lab.model.pattern import LayerRule
 from lab.model.position import VARIANTS as POSITIONS
 from lab.model.transformer import Transformer
-from lab.plan.budget import Corpus, counts, resolve, shape
+from lab.plan.budget import TrainingText, counts, resolve, shape
 from lab.store.identity import identity
 from lab.train.optimizer import parameter_groups
 from tests.tiny_model import SHAPE, STABILITY, build, choice, loss_of, tiny, tokens
 from tests.tiny_run import tiny_run
 
-CORPUS = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
+CORPUS = TrainingText("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
 LAYERS = dataclasses.replace(SHAPE, num_layers=8)
 CHILD = {"strided": {"stride": 5}, "fixed": {"stride": 5, "summary": 2}}
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -7,12 +7,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lab.config.compose import Override, compose
 from lab.config.strict import ConfigError
-from lab.plan.budget import Corpus, counts, resolve, shape
+from lab.plan.budget import TrainingText, counts, resolve, shape
 from lab.plan.matching import match
 from tests.tiny_model import PAIRS, build, loss_of, tokens
 from tests.tiny_run import tiny_run
 
-CORPUS = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
+CORPUS = TrainingText("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
 
 
 def composed(*overrides):

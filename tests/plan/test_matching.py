@@ -10,13 +10,13 @@ from lab.config.compose import Override, compose
 from lab.config.schema import RunConfig
 from lab.config.strict import ConfigError
 from lab.plan.ablation import HOLDS
-from lab.plan.budget import Corpus, counts, resolve
+from lab.plan.budget import TrainingText, counts, resolve
 from lab.plan.matching import held, match
 from lab.train.loss import cross_entropy
 from tests.tiny_model import build, tokens
 from tests.tiny_run import tiny_run
 
-CORPUS = Corpus("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
+CORPUS = TrainingText("fingerprint", bytes_per_token=4.0, train_tokens=10**6, tokenizer_hash="t")
 D, LAYERS, VOCAB, CONTEXT = 96, 4, 1024, 256  # nano
 
 

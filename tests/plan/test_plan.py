@@ -11,7 +11,7 @@ from lab.config.strict import ConfigError
 from lab.plan import ablation as questions
 from lab.plan import planned_arm, planning
 from lab.plan.ablation import ABLATIONS, names
-from lab.plan.budget import Corpus
+from lab.plan.budget import TrainingText
 
 SIZES = ("nano", "micro", "small", "base")
 
@@ -21,7 +21,7 @@ def plan(tmp_path, monkeypatch):
     """`plan(name, *overrides)` with a stand-in for prepared data whose fingerprint is its path."""
 
     def prepared(config, **_):
-        return tmp_path, Corpus(
+        return tmp_path, TrainingText(
             str(config.data.path), bytes_per_token=4.0, train_tokens=10**9, tokenizer_hash="t"
         )
 
@@ -173,7 +173,7 @@ def test_text_is_held_by_a_budget_that_counts_it(plan, monkeypatch):
     coarse = iter([4.0, 4.0, 2.0, 4.0])  # bytes a token of each vocabulary
 
     def prepared(config, **_):
-        return plan, Corpus("f", bytes_per_token=next(coarse), train_tokens=10**9, tokenizer_hash="t")
+        return plan, TrainingText("f", bytes_per_token=next(coarse), train_tokens=10**9, tokenizer_hash="t")
 
     monkeypatch.setattr(planned_arm, "prepared", prepared)
     with pytest.raises(

@@ -9,7 +9,7 @@ from lab.config.schema import run_config
 from lab.config.strict import ConfigError
 from lab.plan import ablation as questions
 from lab.plan import planned_arm, planning
-from lab.plan.budget import Corpus
+from lab.plan.budget import TrainingText
 from lab.report import write
 from lab.store.files import dumps
 from lab.store.run_store import RunStore
@@ -29,7 +29,7 @@ PROVENANCE = {"torch": "2.13.0", "device_kind": "cpu", "device": "a CPU", "sourc
 def lab(tmp_path, monkeypatch):
     """`lab(name, *overrides, **options)`: a plan without prepared data, and the store that its runs go to."""
     monkeypatch.setattr(
-        planned_arm, "prepared", lambda config, **_: (tmp_path, Corpus("d", 4.0, 10**9, tokenizer_hash="t"))
+        planned_arm, "prepared", lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, tokenizer_hash="t"))
     )
     monkeypatch.setattr(planning, "_reference_lines", lambda baseline: [])
     store = RunStore(tmp_path / "runs")

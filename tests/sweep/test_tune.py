@@ -12,7 +12,7 @@ from lab.commands import places
 from lab.config.schema import run_config
 from lab.config.strict import ConfigError
 from lab.plan import planned_arm
-from lab.plan.budget import Corpus
+from lab.plan.budget import TrainingText
 from lab.store.run_store import RunStore
 from lab.sweep import space
 from lab.sweep import study as tune
@@ -287,7 +287,7 @@ def test_runs_of_other_lengths_are_judged_after_as_large_a_share(tmp_path, monke
     """At equal FLOPs a model of 8 layers trains for fewer steps than one of 2; its rung is the evaluation
     of the same number.
     """
-    corpus = Corpus("d", 4.0, 10**9, tokenizer_hash="t")
+    corpus = TrainingText("d", 4.0, 10**9, tokenizer_hash="t")
     monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
     carried = []
     [depth], _ = parsed(["size.num_layers=int:2:8"])
@@ -322,7 +322,7 @@ def trials_of(folder, ranges, *, carry_out):
 
 
 def test_a_point_that_no_run_can_have_fails_alone(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, Corpus("d", 4.0, 10**9, "t")))
+    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, "t")))
     carried = []
     ranges, _ = parsed(["schedule.warmup_fraction=lin:0:1", "schedule.decay_fraction=lin:0:1"])
     trials = trials_of(tmp_path, ranges, carry_out=carried.append)
@@ -334,7 +334,7 @@ def test_a_point_that_no_run_can_have_fails_alone(tmp_path, monkeypatch, capsys)
 
 def test_a_result_taken_from_published_lines_stays_one(tmp_path, monkeypatch):
     """A study reads its early losses off the published curve; it trains and removes nothing."""
-    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, Corpus("d", 4.0, 10**9, "t")))
+    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, "t")))
     trials = trials_of(tmp_path, [LR], carry_out=lambda plan: None)
     point = {0: {LR.key: 1e-2}}
     [(name, job)] = trials.plan(point).jobs.items()

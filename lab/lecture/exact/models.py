@@ -35,10 +35,10 @@ def _composed(overrides: tuple[str, ...]) -> Config:
 
 def run_config(*overrides: str, seed: int = 0, **shape: int) -> RunConfig:
     """The baseline with Hydra overrides, at `SHAPE` with some of its fields changed."""
-    from lab.plan.budget import Corpus, resolve
+    from lab.plan.budget import TrainingText, resolve
 
     shaped = dataclasses.replace(SHAPE, **shape)
-    base = resolve(_composed(overrides), Corpus("none", 1.0, 1, "none"), shape_=shaped)
+    base = resolve(_composed(overrides), TrainingText("none", 1.0, 1, "none"), shape_=shaped)
     return dataclasses.replace(base, seed=seed)
 
 

@@ -1,0 +1,25 @@
+"""Jobs to carry out, and how: what a run, a measurement of noise and each stage of a sweep come down to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lab.config.schema import Engine, Tracker
+from lab.store.job import Job
+
+Jobs = dict[str, Job]  # by run id
+Preparing = Callable[[str, float], None]  # shows how far the preparation of data is
+
+
+@dataclass(frozen=True)
+class JobSet:
+    """Jobs with the engine that trains them and the tracker that shows them.
+
+    setting is the name of their size, text and kind of device.
+    """
+
+    setting: str
+    jobs: Jobs
+    engine: Engine
+    tracker: Tracker
