@@ -1,8 +1,20 @@
 """A made-up sweep in the documented forms (plan.json, run records), for tests of claims and reports."""
 
 import copy
+import functools
+import json
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from lab.config.strict import build, plain, read
+from lab.store.claim import Claim, problems_of
+from lab.store.exact_check import ExactCheck
+from lab.store.plan_record import PlanRecord
+from lab.store.run_record import RunRecord
+from lab.verdict import verdicts
+from lab.verdict.evidence import METRIC, Evidence, gather
+from tests.paths import ROOT
 
 BASIN = {
     "id": "basin",
@@ -13,6 +25,108 @@ BASIN = {
     "needs": [],
     "predicate": {"basin": {"family": "plain", "inside": [1, 10], "margin": 0.025}},
 }
+
+
+def evidence(
+    plan: dict[str, Any],
+    records: Iterable[dict[str, Any]],
+    *,
+    metric: str = METRIC,
+    exact: Sequence[dict[str, Any]] = (),
+) -> Evidence:
+    """The evidence of a plan and records in their forms on disk; checks may leave out what no verdict reads."""
+    checks = [
+        read(ExactCheck, {"expected": None, "measured": None, "note": "", "notes": None, **line})
+        for line in exact
+    ]
+    listed = [read(RunRecord, found) for found in records]
+    return gather(read(PlanRecord, plan), listed, exact=checks).by(metric)
+
+
+def verdict(
+    plan: dict[str, Any], records: Iterable[dict[str, Any]], *, exact: Sequence[dict[str, Any]] = ()
+) -> Any:
+    """verdict.json of a plan and records in their forms on disk."""
+    return json.loads(json.dumps(plain(verdicts.verdict(evidence(plan, records, exact=exact)))))
+
+
+def search_of(
+    losses: dict[str, dict[str, list[float | None]]], *, at_init: dict[str, float] | None = None
+) -> dict[str, Any]:
+    """A search on seeds 100, 101, ... that knows its losses and picks no rate, as plan.json has it."""
+    rates = next(iter(losses.values()))
+    return {
+        "key": "optimizer.lr",
+        "metric": METRIC,
+        "common": 0.006,
+        "values": sorted(map(float, rates)),
+        "seeds": [100 + n for n in range(len(next(iter(rates.values()))))],
+        "arms": {},
+        "losses": losses,
+        "at_init": at_init or {},
+        "means": {},
+        "best": {},
+        "interior": {},
+        "sensitivity": {},
+        "extended": 0,
+    }
+
+
+def noise_of(**metrics: dict[str, Any]) -> dict[str, Any]:
+    """Noise measured beforehand on runs like those of `record`, as plan.json has it, with these numbers."""
+    rest = {
+        "mean": 1.5,
+        "seed_sd_low": 0.0,
+        "seed_sd_high": 1.0,
+        "unpaired_difference_sd": 0.0,
+        "pairs": {},
+        "values": {},
+    }
+    alike = {
+        "data": "d41d8cd98f",
+        "device kind": "cpu",
+        "numerics": 1,
+        "precision": "float32",
+        "scored bytes": 40_000,
+        "torch": "2.13.0",
+    }
+    return {
+        "format": 1,
+        "seeds": list(range(8)),
+        "alike": alike,
+        "runs": {"baseline": {"0": "plain_x4-0"}},
+        "metrics": {name: rest | numbers for name, numbers in metrics.items()},
+    }
+
+
+def decided(plan: dict[str, Any], records: Iterable[dict[str, Any]]) -> bool:
+    """Whether further seeds could change no outcome any more."""
+    return verdicts.decided(evidence(plan, records))
+
+
+def claim_problems(claims: Sequence[Any], *, arms: Sequence[str], families: Sequence[str]) -> list[str]:
+    """Everything wrong with claims in their form on disk."""
+    problems: list[str] = []
+    found = [
+        build(Claim, values, where=f"claims[{number}].", problems=problems)
+        for number, values in enumerate(claims)
+    ]
+    return problems + problems_of(found, arms=arms, families=families)
+
+
+@functools.cache
+def _config() -> str:
+    """The configuration of a real run, as JSON."""
+    lines = (ROOT / "results/ffn-ratio/nano-stories-cpu/runs.jsonl").read_text().splitlines()
+    return json.dumps(json.loads(lines[0])["config"])
+
+
+def config(**changed: Any) -> Any:
+    """The configuration of a run, with `key=value` changed and `key={...}` merged in."""
+    found = json.loads(_config())
+    for key, value in changed.items():
+        found[key] = found[key] | value if isinstance(value, dict) else value
+    return found
 
 
 def claim(**predicate: Any) -> dict[str, Any]:
@@ -45,13 +159,17 @@ def sweep(
                     "head_dim": 32,
                     "d_ff": 256,
                     "vocab_size": 1024,
+                    "context_length": 256,
                 },
                 "counts": {
                     "parameters": 640_000 + 1_000 * number,
                     "body_parameters": 443_000,
-                    "flops_per_token": 4e6,
+                    "embedding_parameters": 197_000,
+                    "flops_per_token": 4_000_000,
                 },
                 "mismatch": 0.001 * number,
+                "steps": 300,
+                "tokens": 307_200,
                 "baseline": number == 0,
                 "runs": {str(seed): f"{name}-{seed}" for seed in seeds},
             }
@@ -73,7 +191,7 @@ def sweep(
         "overrides": [],
         "flags": [],
         "seeds": seeds,
-        "match": {"what": "body_parameters", "tolerance": 0.01},
+        "match": {"what": "body_parameters", "solve": "d_ff", "tolerance": 0.01},
         "x": {"key": "ffn_ratio", "label": "d_ff / d_model", "numeric": True},
         "arms": arms,
         "claims": [BASIN] if claims is None else claims,
@@ -88,7 +206,14 @@ def record(run_id: str, value: float | str, *, torch: str = "2.13.0", lr: float 
     finished = not isinstance(value, str)
     final = value if finished else 2.0
     steps = range(1, 301)
-    spikes = {"events": 1, "window": 100, "score_k4": 0.005, "score_k7": 0.0, "p999_over_median": 3.1}
+    spikes = {
+        "events": 1,
+        "window": 100,
+        "threshold": 4.0,
+        "score_k4": 0.005,
+        "score_k7": 0.0,
+        "p999_over_median": 3.1,
+    }
     evaluations = [60, 120, 180, 240, 300]
     summary = {
         "state": "finished" if finished else value,
@@ -117,18 +242,27 @@ def record(run_id: str, value: float | str, *, torch: str = "2.13.0", lr: float 
         "run_id": run_id,
         "state": summary["state"],
         "numerics": 1,
-        "config": {
-            "optimizer": {"name": "adamw", "lr": lr},
-            "precision": {"dtype": "float32", "compile": False},
-            "data_fingerprint": "d41d8cd98f",
-            "shape": {"vocab_size": 1024},
+        "config": config(
+            seed=int(run_id.rpartition("-")[2]) if "-" in run_id else 0,
+            optimizer={"lr": lr},
+            data_fingerprint="d41d8cd98f",
+        ),
+        "counts": {
+            "parameters": 640_000,
+            "body_parameters": 443_000,
+            "embedding_parameters": 197_000,
+            "flops_per_token": 4_000_000,
         },
-        "counts": {"parameters": 640_000, "body_parameters": 443_000, "flops_per_token": 4e6},
         "provenance": {
             "commit": "0123abc",
+            "clean": True,
+            "source_hash": "0" * 16,
+            "python": "3.11.7",
             "torch": torch,
             "device_kind": "cpu",
             "device": "Some CPU",
+            "cores": 2,
+            "threads": 1,
             "started": "2026-01-01T12:00:00+00:00",
         },
         "summary": summary if finished or value in ("diverged", "failed", "pruned") else None,

@@ -152,11 +152,11 @@ def load(name: str) -> Ablation:
     problems += [
         f"{where}arm {arm}: YAML reads this name as no text. Put it in quotes." for arm in _unquoted(values)
     ]
+    if ablation is None:
+        problems += [f"{where}{problem}" for problem in _of_other_claims(values)]
     if problems or ablation is None:
         raise ConfigError([*problems, EXAMPLE])
-    arms = chosen_arms(ablation, list(ablation.optional_arms))
-    families = [arm.family for arm in arms.values()]
-    found = claim_forms.problems_of(ablation.claims, arms=list(arms), families=families)
+    found = _of_claims(ablation, ablation.claims)
     found += claim_forms.look_problems(ablation.looks, seeds=ablation.seeds)
     found += ablation.search.problems(judging=ablation.seeds) if ablation.search else []
     found += _pair_problems(ablation)
@@ -182,6 +182,21 @@ def load(name: str) -> Ablation:
     if found:
         raise ConfigError([f"{path.relative_to(ROOT)}: {problem}" for problem in found])
     return ablation
+
+
+def _of_claims(ablation: Ablation, claims: Sequence[Claim | None]) -> list[str]:
+    arms = chosen_arms(ablation, list(ablation.optional_arms))
+    families = [arm.family for arm in arms.values()]
+    return claim_forms.problems_of(claims, arms=list(arms), families=families)
+
+
+def _of_other_claims(values: Any) -> list[str]:
+    """What is wrong with the well-formed claims of a file some of whose claims are malformed."""
+    listed = values.get("claims") if isinstance(values, dict) else None
+    without = build(Ablation, values | {"claims": []}, problems=[]) if isinstance(listed, list) else None
+    if without is None:
+        return []
+    return _of_claims(without, [build(Claim, claim, problems=[]) for claim in listed])
 
 
 def _unquoted(values: Any) -> list[Any]:

@@ -154,8 +154,7 @@ class Interval:
     @classmethod
     def from_plain(cls, value: Any, *, where: str, problems: list[str]) -> Interval | None:
         if isinstance(value, list | tuple) and len(value) == 2 and all(map(is_number, value)):
-            if value[0] <= value[1]:
-                return cls(*value)
+            return cls(*value)
         problems.append(f"{where} = {value}: must be [lowest x, highest x].")
         return None
 
@@ -368,10 +367,14 @@ def families_of(part: Part) -> set[str]:
     return {name for name in named if isinstance(name, FamilyName)}
 
 
-def problems_of(claims: Sequence[Claim], *, arms: Sequence[str], families: Sequence[str]) -> list[str]:
-    """Everything wrong with well-formed claims of an ablation file that has these arms and families."""
+def problems_of(claims: Sequence[Claim | None], *, arms: Sequence[str], families: Sequence[str]) -> list[str]:
+    """Everything wrong with the claims of an ablation file that has these arms and families; None stands for one
+    that is not well formed.
+    """
     found = []
     for number, claim in enumerate(claims):
+        if claim is None:
+            continue
         where = f"claims[{number}]"
         found += [
             f"{where}.needs = {name}: no such arm.{closest(name, arms)}"
@@ -394,7 +397,7 @@ def problems_of(claims: Sequence[Claim], *, arms: Sequence[str], families: Seque
                     f"{name}: {kind} {word} is not in this file.{closest(word, known)}"
                     for word in sorted(named - set(known))
                 ]
-    ids = [claim.id for claim in claims]
+    ids = [claim.id for claim in claims if claim is not None]
     return found + [
         f"claims: the id {name} stands twice." for name in sorted(set(ids)) if ids.count(name) > 1
     ]
@@ -452,6 +455,8 @@ def _problems_of_part(part: Part, judged: Metric) -> Iterator[str]:
                 yield f".margin = {margin.number}: must be a fraction between 0 and 1. Write 0.025 for 2.5 %."
             else:
                 yield f".margin = {margin.number}: must be above 0, in the unit of {judged.name}."
+    if isinstance(part, Basin) and part.inside.low > part.inside.high:
+        yield f".inside = {part.inside.to_plain()}: must be [lowest x, highest x]."
     for name, choices in (("direction", DIRECTIONS), ("measure", RANGE_MEASURES), ("test", TRENDS)):
         if (value := getattr(part, name, choices[0])) not in choices:
             yield f".{name} = {value}: unknown. Known: {', '.join(choices)}."

@@ -122,7 +122,7 @@ class SearchRecord:
     best: dict[str, float]
     interior: dict[str, bool]
     sensitivity: dict[str, float | None]
-    extended: int = 0
+    extended: int
     between: dict[str, OffGrid] | None = absent(None)
 
 

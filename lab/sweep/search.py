@@ -125,6 +125,7 @@ def table(
         best=best,
         interior={arm: values[0] < rate < values[-1] for arm, rate in best.items()},
         sensitivity={},
+        extended=0,
     )
     sensitivity = {arm: fmean(of) if (of := _sensitivities(found, arm)) else None for arm in losses}
     return dataclasses.replace(found, sensitivity=sensitivity)

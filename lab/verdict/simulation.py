@@ -269,6 +269,7 @@ def rates(*, apart: float, end: float = 2.5) -> Made:
             best={},
             interior={},
             sensitivity={},
+            extended=0,
         )
         listed = tuple(_arm(name, i, {s: 1.0 for s in range(seeds)}) for i, name in enumerate("ab"))
         return Evidence(_plan(seeds, search=search), {}, listed, named(METRIC), tuple(range(seeds)))

@@ -8,13 +8,15 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lab.verdict.metric import value_at_init
 
-from lab.verdict import claim_schema
-from lab.verdict import verdicts as claims
+from lab.config.strict import plain, read
+from lab.store.files import dumps
+from lab.store.metric import value_at_init
+from lab.store.run_record import RunRecord
+from lab.verdict import verdict_record, verdicts
 from lab.verdict.comparison import some
 from tests.paths import ROOT
-from tests.synthetic_sweep import BASIN, claim, record, sweep
+from tests.synthetic_sweep import BASIN, claim, claim_problems, evidence, record, sweep, verdict
 
 NOISE = (-0.001, 0.0, 0.001)
 SEEDS = (0.02, -0.01, 0.005)  # common to all arms of a seed: pairing removes it
@@ -29,7 +31,7 @@ def around(level: float, spread: float = 1.0, turn: int = 0) -> list[float]:
 
 def judged(values, *which):
     plan, records = sweep(values, claims=list(which) or None)
-    return claims.verdict(plan, records)["claims"][0]
+    return verdict(plan, records)["claims"][0]
 
 
 def test_basin_reproduced():
@@ -137,7 +139,7 @@ def test_all_parts_must_hold_and_an_unknown_line_is_named(line, answer, outcome,
     plan, records = sweep({"plain_x4": around(1.5), "plain_x64": around(1.6, turn=1)}, claims=[WORKS])
     if line is not None:
         plan["reference_lines"].append({"label": label, "bpb": line})
-    found = claims.verdict(plan, records)["claims"][0]
+    found = verdict(plan, records)["claims"][0]
     assert (found["outcome"], found["parts"][2]["answer"]) == (outcome, answer)
     assert found["margins_percent"] == [1.0, 15.0]
 
@@ -151,7 +153,7 @@ def test_a_diverged_run_enters_as_the_loss_before_training_and_is_named():
     plan, records = sweep({"plain_x4": around(1.5), "plain_x64": [1.6, "diverged", 1.6]}, claims=[BETTER])
     records[4]["curves"]["train"][0][2] = 7.0  # nats a token, at 2.0 nats for 2.509 bits a byte
     records[4]["curves"]["validation"][0][2:] = [2.0, 2.509]
-    found = claims.verdict(plan, records)
+    found = verdict(plan, records)
     arm = found["arms"][1]
     assert arm["at_init"] == {"1": pytest.approx(7.0 * 2.509 / 2)} and arm["states"] == {
         "diverged": 1,
@@ -169,7 +171,7 @@ def test_a_diverged_branch_counts_as_a_uniform_guess_and_not_as_its_trained_pare
     branch = record("b", "diverged")
     branch["config"]["init_from"] = "0123abc@300"
     branch["curves"]["train"][0][2] = 2.0
-    assert value_at_init(branch, "train/loss") == pytest.approx(math.log(1024))
+    assert value_at_init(read(RunRecord, branch), "train/loss") == pytest.approx(math.log(1024))
 
 
 def test_a_first_loss_that_is_not_finite_counts_as_a_uniform_guess():
@@ -177,7 +179,7 @@ def test_a_first_loss_that_is_not_finite_counts_as_a_uniform_guess():
     plan, records = sweep({"plain_x4": around(1.5), "plain_x64": [1.6, "diverged", 1.6]}, claims=[BETTER])
     records[4]["curves"] |= {"train": [[1, 1024, None, None]], "validation": []}
     records[4]["summary"] |= {"tokens": 1024, "bytes": 2048}
-    assert claims.verdict(plan, records)["arms"][1]["at_init"] == {"1": pytest.approx(5.0)}
+    assert verdict(plan, records)["arms"][1]["at_init"] == {"1": pytest.approx(5.0)}
 
 
 def test_spikes_of_a_diverged_run_are_said_to_be_those_it_had():
@@ -193,7 +195,7 @@ def test_an_arm_that_always_diverges_is_worse():
 def test_a_diverged_run_without_a_first_loss_leaves_its_claims_open():
     plan, records = sweep({"plain_x4": around(1.5), "plain_x64": [1.6, "diverged", 1.6]}, claims=[BETTER])
     records[4]["curves"]["train"] = []
-    found = claims.verdict(plan, records)["claims"][0]
+    found = verdict(plan, records)["claims"][0]
     assert found["outcome"] == "inconclusive" and "lacks 1 of 3 planned seeds (1 diverged)" in found["why"]
 
 
@@ -230,7 +232,7 @@ def test_equal_values_do_not_crash():
 def test_runs_unlike_the_others_are_excluded_and_named():
     plan, records = sweep({"plain_x4": around(1.5), "plain_x64": around(1.6, turn=1)}, claims=[BETTER])
     records[-1] = record("plain_x64-2", 1.6, torch="1.0.0")
-    found = claims.verdict(plan, records)
+    found = verdict(plan, records)
     assert found["excluded"] == [
         {"run_id": "plain_x64-2", "arm": "plain_x64", "seed": 2, "reason": "torch 1.0.0, not 2.13.0"}
     ]
@@ -244,7 +246,7 @@ def test_runs_scored_on_other_text_are_excluded_and_runs_never_scored_are_not():
     records[0]["summary"]["val/bytes"] = 39_000
     records[6]["provenance"]["torch"] = "1.0.0"
     del records[7]["summary"]["val/bytes"]
-    found = claims.verdict(plan, records)
+    found = verdict(plan, records)
     assert [(left["run_id"], left["reason"]) for left in found["excluded"]] == [
         ("plain_x4-0", "scored bytes 39000, not 40000"),
         ("plain_x64-2", "torch 1.0.0, not 2.13.0"),
@@ -254,13 +256,13 @@ def test_runs_scored_on_other_text_are_excluded_and_runs_never_scored_are_not():
 
 def test_one_finished_run_is_not_outvoted_by_runs_never_scored():
     plan, records = sweep({"plain_x4": ["diverged"] * 3, "plain_x64": [1.6, "lost", None]}, claims=[BETTER])
-    found = claims.verdict(plan, records)
+    found = verdict(plan, records)
     assert found["excluded"] == [] and found["alike"]["scored bytes"] == 40_000
 
 
 def test_a_plan_without_a_score_names_no_scored_bytes():
     plan, records = sweep({"plain_x4": ["diverged"] * 2, "plain_x64": ["lost", None]}, claims=[])
-    [line] = [c for c in claims.verdict(plan, records)["confounds"] if c.startswith("Only runs alike")]
+    [line] = [c for c in verdict(plan, records)["confounds"] if c.startswith("Only runs alike")]
     assert "data d41d8cd98f" in line and "scored bytes" not in line
 
 
@@ -271,7 +273,7 @@ def test_better_than_claims_ask_the_margin_of_the_mean():
 
 def test_arms_are_described_by_paired_differences():
     plan, records = sweep({"plain_x4": [1.0, 2.0, 4.0], "plain_x8": [1.1, 2.2, 4.4]}, claims=[])
-    base, other = claims.verdict(plan, records)["arms"]
+    base, other = verdict(plan, records)["arms"]
     assert base["difference"] is None and other["bpb"]["mean"] == pytest.approx(7.7 / 3)
     assert other["difference"]["mean"] == pytest.approx(0.7 / 3)
     assert (other["difference_percent"]["low"], other["difference_percent"]["high"]) == pytest.approx(
@@ -281,7 +283,7 @@ def test_arms_are_described_by_paired_differences():
 
 def test_confounds_give_figures():
     plan, records = sweep({"plain_x4": around(1.5), "plain_x8": around(1.5, turn=1)})
-    text = "\n".join(claims.verdict(plan, records)["confounds"])
+    text = "\n".join(verdict(plan, records)["confounds"])
     for figure in (
         "+0.10 % (plain 8x)",
         "640,000",
@@ -297,7 +299,7 @@ def test_confounds_give_figures():
 def test_different_learning_rates_are_named():
     plan, records = sweep({"plain_x4": around(1.5), "plain_x8": around(1.5)})
     records[0] = record("plain_x4-0", 1.5, lr=0.01)
-    assert any("0.003, 0.01" in line for line in claims.verdict(plan, records)["confounds"])
+    assert any("0.003, 0.01" in line for line in verdict(plan, records)["confounds"])
 
 
 LEVELS = st.lists(st.sampled_from([1.4, 1.5, 1.505, 1.55, 1.7, "diverged"]), min_size=9, max_size=9)
@@ -310,10 +312,10 @@ def test_no_outcome_depends_on_the_order_of_arms_or_records(levels, shuffle):
     results = [v if isinstance(v, str) else v * (1 + jitter.gauss(0, 0.002)) for v in levels]
     values = {"plain_x1": results[:3], "plain_x4": results[3:6], "plain_x64": results[6:]}
     plan, records = sweep(values, claims=[BASIN, DEFAULT, WORKS])
-    expected = claims.verdict(plan, records)["claims"]
+    expected = verdict(plan, records)["claims"]
     jitter.shuffle(plan["arms"])
     jitter.shuffle(records)
-    assert claims.verdict(plan, records)["claims"] == expected
+    assert verdict(plan, records)["claims"] == expected
 
 
 def test_false_verdicts_on_equal_arms_stay_within_five_percent():
@@ -345,7 +347,7 @@ def test_verdict_is_strict_json_and_repeatable():
         {"plain_x1": around(1.5), "plain_x4": ["diverged", 1.5, 1.5], "plain_x32": around(1.7)}
     )
     before = copy.deepcopy((plan, records))
-    texts = {json.dumps(claims.verdict(plan, records), allow_nan=False, sort_keys=True) for _ in range(2)}
+    texts = {json.dumps(verdict(plan, records), allow_nan=False, sort_keys=True) for _ in range(2)}
     assert len(texts) == 1 and (plan, records) == before
 
 
@@ -364,7 +366,7 @@ def test_claims_of_an_ablation_file_are_checked_all_at_once():
         },
         {"id": "short"},
     ]
-    text = "\n".join(claim_schema.problems(bad, arms=["plain_x4", "plain_x64"], families=["plain"]))
+    text = "\n".join(claim_problems(bad, arms=["plain_x4", "plain_x64"], families=["plain"]))
     for part in (
         'Did you mean "non_inferior"?',
         "arm plain_65 is not in this file",
@@ -377,9 +379,7 @@ def test_claims_of_an_ablation_file_are_checked_all_at_once():
     ):
         assert part in text
     assert (
-        claim_schema.problems(
-            [BASIN, DEFAULT, BETTER, WORKS], arms=["plain_x4", "plain_x64"], families=["plain"]
-        )
+        claim_problems([BASIN, DEFAULT, BETTER, WORKS], arms=["plain_x4", "plain_x64"], families=["plain"])
         == []
     )
 
@@ -387,15 +387,9 @@ def test_claims_of_an_ablation_file_are_checked_all_at_once():
 PUBLISHED = sorted((ROOT / "results").glob("*/*/verdict.json"))
 
 
-@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.parent.name)
-def test_published_outcomes_rebuild_from_the_published_lines(path):
-    lines = (path.parent / "runs.jsonl").read_text().splitlines()
-    plan, records = json.loads((path.parent / "plan.json").read_text()), [json.loads(line) for line in lines]
-    published, rebuilt = json.loads(path.read_text()), claims.verdict(plan, records)
-    assert [c["id"] for c in rebuilt["claims"]] == [c["id"] for c in published["claims"]]
-    for new, old in zip(rebuilt["claims"], published["claims"], strict=True):
-        assert new["outcome"] == old["outcome"]
-        assert [part["answer"] for part in new["parts"]] == [part["answer"] for part in old["parts"]]
-        assert new["estimates"] == old["estimates"]
-    for new, old in zip(rebuilt["arms"], published["arms"], strict=True):
-        assert {key: new[key] for key in old} == old
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}")
+def test_published_verdicts_rebuild_from_the_published_lines_to_the_byte(path):
+    lines = [json.loads(line) for line in (path.parent / "runs.jsonl").read_text().splitlines()]
+    found = verdicts.verdict(evidence(json.loads((path.parent / "plan.json").read_text()), lines))
+    assert dumps(plain(found), indent=1) + "\n" == path.read_text()
+    assert plain(verdict_record.load(path)) == json.loads(path.read_text())

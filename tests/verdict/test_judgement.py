@@ -3,9 +3,9 @@
 import pytest
 import scipy.stats
 
-from lab.verdict import claim_schema
-from lab.verdict import verdicts as claims
-from tests.synthetic_sweep import claim, sweep
+from lab.store.claim import look_problems
+from tests import synthetic_sweep
+from tests.synthetic_sweep import claim, decided, sweep, verdict
 from tests.verdict.test_claims import BETTER
 
 
@@ -18,12 +18,11 @@ def found(values, *which, looks=None, noise=None):
     plan, records = sweep(values, claims=list(which))
     plan |= {"looks": looks} if looks else {}
     plan |= {"noise": noise} if noise else {}
-    return plan, records, claims.verdict(plan, records)["claims"]
+    return plan, records, verdict(plan, records)["claims"]
 
 
-def noise_of(bpb):
-    """A noise file that says this of val/bpb, measured on the runs of plain_x4."""
-    return {"alike": {}, "runs": {"baseline": {"0": "plain_x4-0"}}, "metrics": {"val/bpb": bpb}}
+def noise_of(numbers):
+    return synthetic_sweep.noise_of(**{"val/bpb": numbers})
 
 
 CLEAR = [0.04, 0.05, 0.06]
@@ -58,14 +57,14 @@ def test_the_first_look_asks_more_and_stops_a_decided_sweep():
     sure = [0.049, 0.05, 0.051, 0.05]
     plan, records, listed = found(pair(sure), BETTER, looks=[4, 8])
     assert listed[0]["outcome"] == "reproduced" and listed[0]["levels"]["true"] == pytest.approx(0.01)
-    assert claims.decided(plan, records)
+    assert decided(plan, records)
     spread = [0.05 - 0.0222, 0.05 + 0.0222, 0.05 - 0.0222, 0.05 + 0.0222]
     plan, records, listed = found(pair(spread), BETTER, looks=[4, 8])
     assert 0.01 < scipy.stats.ttest_1samp(spread, 0).pvalue < 0.05
-    assert listed[0]["outcome"] == "inconclusive" and not claims.decided(plan, records)
+    assert listed[0]["outcome"] == "inconclusive" and not decided(plan, records)
     plan, records, listed = found(pair(2 * spread), BETTER, looks=[4, 8])
     assert listed[0]["outcome"] == "reproduced" and listed[0]["p_values"]["true"] == 2 / 256
-    assert listed[0]["levels"]["true"] == pytest.approx(0.04) and claims.decided(plan, records)
+    assert listed[0]["levels"]["true"] == pytest.approx(0.04) and decided(plan, records)
 
 
 def test_a_claim_keeps_what_an_earlier_look_decided():
@@ -81,7 +80,7 @@ def test_seeds_between_looks_change_nothing_and_too_few_decide_nothing():
         listed[0]["outcome"] == "inconclusive"
         and "first look is at 4 seeds; the plan has 3" in listed[0]["why"]
     )
-    assert not claims.decided(plan, records)
+    assert not decided(plan, records)
 
 
 def test_failed_runs_and_absent_arms_wait_for_no_seed():
@@ -89,7 +88,7 @@ def test_failed_runs_and_absent_arms_wait_for_no_seed():
     values["plain_x64"][1] = "failed"
     absent = BETTER | {"id": "absent", "needs": ["plain_x128"]}
     plan, records, listed = found(values, BETTER, absent, looks=[4, 8])
-    assert [c["outcome"] for c in listed] == ["inconclusive", "not run"] and claims.decided(plan, records)
+    assert [c["outcome"] for c in listed] == ["inconclusive", "not run"] and decided(plan, records)
 
 
 def test_a_claim_on_the_search_alone_waits_for_no_seed_and_an_absent_arm_is_not_run_before_the_first_look():
@@ -101,10 +100,10 @@ def test_a_claim_on_the_search_alone_waits_for_no_seed_and_an_absent_arm_is_not_
     }
     plan |= {
         "looks": [4, 8],
-        "search": {"seeds": [100, 101], "losses": losses, "at_init": {"plain_x4": 8.0, "plain_x64": 8.0}},
+        "search": synthetic_sweep.search_of(losses, at_init={"plain_x4": 8.0, "plain_x64": 8.0}),
     }
-    assert claims.verdict(plan, records)["claims"][0]["outcome"] == "inconclusive"
-    assert claims.decided(plan, records)
+    assert verdict(plan, records)["claims"][0]["outcome"] == "inconclusive"
+    assert decided(plan, records)
     absent = BETTER | {"id": "absent", "needs": ["plain_x128"]}
     assert found(pair([0.05, 0.04, 0.06]), absent, looks=[4, 8])[2][0]["outcome"] == "not run"
 
@@ -170,15 +169,15 @@ def test_a_margin_in_seed_standard_deviations_of_the_baseline():
 def test_a_margin_below_two_standard_errors_is_named():
     plan, records = sweep(pair(CLEAR), claims=[BETTER])  # a margin of 1 %
     plan["noise"] = noise_of({"n": 8, "seed_sd": 0.02, "paired_sd": 0.01})
-    [line] = [c for c in claims.verdict(plan, records)["confounds"] if c.startswith("superior:")]
+    [line] = [c for c in verdict(plan, records)["confounds"] if c.startswith("superior:")]
     assert "margin of 1 % is below 1.15 %" in line  # 2 x 0.01 / sqrt(3)
     plan["claims"] = [
         claim(superior={"better": "plain_x4", "worse": "plain_x64", "margin": {"seed_sds": 0.5}})
     ]
-    [line] = [c for c in claims.verdict(plan, records)["confounds"] if c.startswith("superior:")]
+    [line] = [c for c in verdict(plan, records)["confounds"] if c.startswith("superior:")]
     assert "margin of 1 % is below 1.15 %" in line  # half of 2 %
     plan["noise"]["metrics"]["val/bpb"]["paired_sd"] = 0.008
-    assert not [c for c in claims.verdict(plan, records)["confounds"] if c.startswith("superior:")]
+    assert not [c for c in verdict(plan, records)["confounds"] if c.startswith("superior:")]
 
 
 def test_where_an_arm_has_no_result_the_noise_says_what_its_seeds_could_find():
@@ -194,8 +193,8 @@ def test_where_an_arm_has_no_result_the_noise_says_what_its_seeds_could_find():
     ("looks", "words"), [([8, 4], "must rise"), ([1, 8], "must rise"), ([4, 6], "last must be seeds = 8")]
 )
 def test_looks_of_an_ablation_file_are_checked(looks, words):
-    assert words in "\n".join(claim_schema.look_problems(looks, seeds=8))
-    assert claim_schema.look_problems([4, 8], seeds=8) == claim_schema.look_problems([], seeds=8) == []
+    assert words in "\n".join(look_problems(looks, seeds=8))
+    assert look_problems([4, 8], seeds=8) == look_problems([], seeds=8) == []
 
 
 def test_an_ablation_file_may_fix_looks(tmp_path, monkeypatch):

@@ -2,9 +2,12 @@
 
 import pytest
 
-from lab.verdict import claim_schema, lr_range, metric
-from lab.verdict import verdicts as claims
-from tests.synthetic_sweep import claim, record, sweep
+from lab.config.strict import read
+from lab.store import metric
+from lab.store.plan_record import SearchRecord
+from lab.store.run_record import RunRecord
+from lab.verdict import lr_range, wording
+from tests.synthetic_sweep import claim, claim_problems, record, search_of, sweep, verdict
 from tests.verdict.test_claims import around, judged
 
 
@@ -60,7 +63,7 @@ def test_a_trend_over_arms_that_never_learned_is_open():
     plan, records = sweep(values, claims=[claim(trend=RISES)])
     for run in records:  # their first losses rise from arm to arm
         run["curves"]["train"][0][2] = 7 + float(run["run_id"].split("_x")[1].split("-")[0]) / 10
-    found = claims.verdict(plan, records)
+    found = verdict(plan, records)
     assert found["claims"][0]["outcome"] == "inconclusive"
     assert [arm["difference_percent"] for arm in found["arms"]] == [None] * 3
 
@@ -70,12 +73,10 @@ def test_spikes_of_runs_that_diverged_alike_are_compared():
     wanted = claim(superior={"better": "plain_x8", "worse": "plain_x4", "margin": 0.1})
     plan, records = sweep(values, claims=[wanted | {"metric": "spikes/grad/norm/score_k4"}])
     for run in records:
-        run["summary"]["spikes"] = {
-            "grad/norm": {
-                "score_k4": 0.5 if "x4" in run["run_id"] else 0.1 * (1 + int(run["run_id"][-1]) / 10)
-            }
+        run["summary"]["spikes"]["grad/norm"] |= {
+            "score_k4": 0.5 if "x4" in run["run_id"] else 0.1 * (1 + int(run["run_id"][-1]) / 10)
         }
-    assert claims.verdict(plan, records)["claims"][0]["outcome"] == "reproduced"
+    assert verdict(plan, records)["claims"][0]["outcome"] == "reproduced"
 
 
 def test_kendall_speaks_for_one_seed_and_page_does_not():
@@ -132,7 +133,7 @@ def test_difference_of_differences(level, outcome):
     ],
 )
 def test_only_a_loss_is_called_better(name, words):
-    assert metric.named(name).beats("a", "b") == words
+    assert wording.beats(metric.named(name), "a", "b") == words
 
 
 def test_better_than_of_means_over_arms():
@@ -178,7 +179,7 @@ def test_a_skill_as_the_metric_knows_which_way_is_better(key, better, shown):
     worse = {"plain_x4": "plain_x8", "plain_x8": "plain_x4"}[better]
     wanted = claim(superior={"better": better, "worse": worse, "margin": 0.1}) | {"metric": f"{key}/copy"}
     plan["claims"] = [wanted]
-    found = claims.verdict(plan, records)["claims"][0]
+    found = verdict(plan, records)["claims"][0]
     assert found["outcome"] == "reproduced" and found["margins_percent"] == []
     # A reader sees the worse arm less the better one, in the unit of the metric.
     assert found["estimates"][0]["difference"]["mean"] == pytest.approx(shown)
@@ -193,21 +194,19 @@ def test_the_gap_counts_no_step_for_its_spike():
     points = [[step, step * 1024, 2.0, 0.5] for step in range(1, 301, 5)] + [[300, 307_200, 2.0, 0.5]]
     one["summary"]["val/loss"] = 2.5
     one["curves"]["train"] = sorted([*points, [288, 294_912, 8.0, 9.0]])
-    assert metric.value_of(one, "gap") == pytest.approx((2.5 - 2.0) / 2.5)
+    assert metric.value_of(read(RunRecord, one), "gap") == pytest.approx((2.5 - 2.0) / 2.5)
 
 
 def test_spikes_as_the_metric():
-    assert metric.value_of(record("a", 1.5), "spikes/grad/norm/score_k4") == 0.005
+    assert metric.value_of(read(RunRecord, record("a", 1.5)), "spikes/grad/norm/score_k4") == 0.005
     assert metric.named("spikes/train/loss/p999_over_median").relative is False
     for wrong in ("spikes/grad/norm/score_k5", "excess", "val/bits", "accuracy/"):
         with pytest.raises(ValueError, match="no such metric"):
             metric.named(wrong)
 
 
-SEARCH = {
-    "seeds": [100, 101, 102],
-    "at_init": {"plain_x4": 8.0, "plain_x8": 8.0},
-    "losses": {
+SEARCH = search_of(
+    {
         "plain_x4": {"0.001": [2.0] * 3, "0.003": [1.5] * 3, "0.01": [1.7] * 3, "0.03": [1.75, 1.7, None]},
         "plain_x8": {
             "0.001": [1.9] * 3,
@@ -216,20 +215,22 @@ SEARCH = {
             "0.03": [None, 1.7, None],
         },
     },
-}
+    at_init={"plain_x4": 8.0, "plain_x8": 8.0},
+)
 
 
 def test_stable_range_by_hand():
     # 1.75 is within 20 % of 1.5, 1.85 is not; 1.7 at plain 8x's highest rate lies behind a diverged run and
     # does not count.
-    assert lr_range.measured(SEARCH, "plain_x4", "max_stable") == {100: -3, 101: -3, 102: -4}
-    assert lr_range.measured(SEARCH, "plain_x8", "max_stable") == {100: -5, 101: -5, 102: -5}
-    assert lr_range.measured(SEARCH, "plain_x4", "width") == {100: 2, 101: 2, 102: 1}
-    assert lr_range.cut_off(SEARCH) == ["plain_x4"]
-    found = lr_range.measured(SEARCH, "plain_x4", "sensitivity")
+    search = read(SearchRecord, SEARCH)
+    assert lr_range.measured(search, "plain_x4", "max_stable") == {100: -3, 101: -3, 102: -4}
+    assert lr_range.measured(search, "plain_x8", "max_stable") == {100: -5, 101: -5, 102: -5}
+    assert lr_range.measured(search, "plain_x4", "width") == {100: 2, 101: 2, 102: 1}
+    assert lr_range.cut_off(search) == ["plain_x4"]
+    found = lr_range.measured(search, "plain_x4", "sensitivity")
     assert found[102] == pytest.approx((2 + 1.5 + 1.7 + 8) / 4 - 1.5)
-    everywhere = {"seeds": [0], "at_init": {"a": 8.0}, "losses": {"a": {"0.001": [None], "0.01": [None]}}}
-    assert lr_range.measured(everywhere, "a", "max_stable") == {0: -7}
+    everywhere = read(SearchRecord, search_of({"a": {"0.001": [None], "0.01": [None]}}, at_init={"a": 8.0}))
+    assert lr_range.measured(everywhere, "a", "max_stable") == {100: -7}
     assert lr_range.measured(everywhere, "a", "sensitivity") == {}
     assert lr_range.hopeless(everywhere, "a")
 
@@ -243,8 +244,8 @@ def searched(one, other):
     }
     wider = {"wider": "plain_x4", "narrower": "plain_x8", "measure": "max_stable", "tolerance": 0.2}
     plan, records = sweep({"plain_x4": [1.5] * 3, "plain_x8": [1.5] * 3}, claims=[claim(lr_range=wider)])
-    plan["search"] = {"seeds": list(range(len(one))), "losses": losses, "at_init": {}}
-    return claims.verdict(plan, records)["claims"][0]
+    plan["search"] = search_of(losses)
+    return verdict(plan, records)["claims"][0]
 
 
 @pytest.mark.parametrize(
@@ -278,13 +279,10 @@ def test_a_width_that_meets_either_edge_of_the_grid_is_a_bound():
         "high": [2.0, 1.5, 1.5],
         "none": [None] * 3,
     }
-    search = {
-        "seeds": [100],
-        "at_init": {},
-        "losses": {
-            arm: {rate: [loss] for rate, loss in zip(rates, of, strict=True)} for arm, of in losses.items()
-        },
-    }
+    found = search_of(
+        {arm: {rate: [loss] for rate, loss in zip(rates, of, strict=True)} for arm, of in losses.items()}
+    )
+    search = read(SearchRecord, found)
     bounds = {
         m: [arm for arm in losses if lr_range.is_bound(search, arm, m)] for m in ("max_stable", "width")
     }
@@ -297,10 +295,10 @@ def test_sensitivity_is_a_metric_over_the_tuning_seeds():
     }
     plan, records = sweep({"plain_x4": [1.5] * 2, "plain_x8": [1.5] * 2}, claims=[better])
     plan["search"] = SEARCH
-    found = claims.verdict(plan, records)["claims"][0]
+    found = verdict(plan, records)["claims"][0]
     assert found["seeds"] == 3 and found["estimates"][0]["difference"]["n"] == 3
     del plan["search"]
-    assert claims.verdict(plan, records)["claims"][0]["outcome"] == "not run"
+    assert verdict(plan, records)["claims"][0]["outcome"] == "not run"
 
 
 def test_an_arm_that_diverged_at_every_rate_is_not_called_steady():
@@ -313,7 +311,7 @@ def test_an_arm_that_diverged_at_every_rate_is_not_called_steady():
         "plain_x8": SEARCH["losses"]["plain_x8"],
     }
     plan["search"] = SEARCH | {"losses": losses}
-    found = claims.verdict(plan, records)["claims"][0]
+    found = verdict(plan, records)["claims"][0]
     assert (found["outcome"], found["why"]) == (
         "inconclusive",
         "plain 4x lacks 3 of 3 planned seeds (3 diverged)",
@@ -326,7 +324,7 @@ def test_an_arm_that_diverged_at_every_rate_is_not_called_steady():
 def test_exact_claims_read_their_checks(holds, outcome):
     plan, records = sweep({"plain_x4": [1.5]}, claims=[claim(exact={"claim": "softmax-shift"})])
     lines = [{"claim": "softmax-shift", "check": f"check {i}", "holds": h} for i, h in enumerate(holds)]
-    found = claims.verdict(plan, records, exact=[*lines, {"claim": "other", "check": "c", "holds": False}])
+    found = verdict(plan, records, exact=[*lines, {"claim": "other", "check": "c", "holds": False}])
     assert found["claims"][0]["outcome"] == outcome
 
 
@@ -382,11 +380,11 @@ def test_exact_claims_read_their_checks(holds, outcome):
             {"predicate": {"superior": {"better": 3, "worse": "plain_x4", "margin": 0.1}}},
             "better = 3: must be an arm",
         ),
-        ({"predicate": {"bounded": {"arm": "plain_x4", "below": "1.4"}}}, "below = 1.4: must be a number"),
+        ({"predicate": {"bounded": {"arm": "plain_x4", "below": "1.4"}}}, "below = 1.4: needs a number"),
         ({"famly": "a"}, 'famly: unknown key. Did you mean "family"?'),
     ],
 )
 def test_what_is_wrong_with_a_claim_is_said(change, words):
     good = claim(trend=RISES)
-    assert claim_schema.problems([good], arms=["plain_x4"], families=["plain"]) == []
-    assert words in "\n".join(claim_schema.problems([good | change], arms=["plain_x4"], families=["plain"]))
+    assert claim_problems([good], arms=["plain_x4"], families=["plain"]) == []
+    assert words in "\n".join(claim_problems([good | change], arms=["plain_x4"], families=["plain"]))
