@@ -362,7 +362,7 @@ def test_claims_of_an_ablation_file_are_checked_all_at_once():
         {
             **BASIN,
             "predicate": {"basin": {"family": "plane", "inside": [10, 1], "margin": 0.01}},
-            "id": DEFAULT["id"],
+            "id": BETTER["id"],
         },
         {"id": "short"},
     ]
