@@ -34,7 +34,9 @@ def evidence(
     metric: str = METRIC,
     exact: Sequence[dict[str, Any]] = (),
 ) -> Evidence:
-    """The evidence of a plan and records in their forms on disk; checks may leave out what no verdict reads."""
+    """The evidence of a plan and records in their forms on disk; checks may leave out what no verdict
+    reads.
+    """
     checks = [
         read(ExactCheck, {"expected": None, "measured": None, "note": "", "notes": None, **line})
         for line in exact

@@ -263,7 +263,10 @@ def _option_refusal(group: str, value: Any) -> str:
     for name in names:
         if name not in options:
             number = ", or a number" if numeric else ""
-            return f'unknown {group} "{show(name)}".{closest(str(name), options)} Known: {", ".join(options)}{number}.'
+            return (
+                f'unknown {group} "{show(name)}".{closest(str(name), options)} Known: '
+                f"{', '.join(options)}{number}."
+            )
     return ""
 
 
@@ -348,7 +351,9 @@ AXES = (
 
 
 def variants() -> list[Variant]:
-    """Every option of every design axis, in the order of the lecture, and the presets of several axes last."""
+    """Every option of every design axis, in the order of the lecture, and the presets of several axes
+    last.
+    """
     found = []
     for group in (*AXES, "arch"):
         default = _defaults().get(group, "none")

@@ -69,7 +69,9 @@ class Init:
 
 @dataclass(frozen=True)
 class Regularization:
-    """label_smoothing: the share of each target that is spread evenly over the vocabulary, in training alone."""
+    """label_smoothing: the share of each target that is spread evenly over the vocabulary, in training
+    alone.
+    """
 
     dropout: float
     weight_decay: float
@@ -184,7 +186,9 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Monitor:
-    """When diagnostics are taken, what counts as a spike (lab/store/spikes.py) and when a run has diverged."""
+    """When diagnostics are taken, what counts as a spike (lab/store/spikes.py) and when a run has
+    diverged.
+    """
 
     diagnostics_every: int
     spike_window: int

@@ -1,7 +1,8 @@
-"""Frozen records from plain values, and back: the one reader and the one writer of everything that is JSON or YAML.
+"""Frozen records from plain values, and back: the one reader and the one writer of everything that is JSON
+or YAML.
 
-Reading is strict. Unknown, missing and mistyped keys are named, each with what to do, and all of them at once.
-A field may be any of these types, and lists, tuples, dicts and `| None` of them:
+Reading is strict. Unknown, missing and mistyped keys are named, each with what to do, and all of them at
+once. A field may be any of these types, and lists, tuples, dicts and `| None` of them:
 
     bool, int, float, str     no text for a number, no number for a truth value
     a frozen dataclass        an object with its fields as keys

@@ -84,7 +84,8 @@ class Search:
         found = []
         if self.points < 3 or self.points % 2 == 0:
             found.append(
-                f"search.points = {self.points}: must be odd and 3 or more, so that the common rate is in the middle."
+                f"search.points = {self.points}: must be odd and 3 or more, so that the common rate "
+                "is in the middle."
             )
         if not 0 < self.decades <= 2:
             found.append(
@@ -260,7 +261,8 @@ def compose_arms(
             )
         if (group := text.partition("=")[0].partition(".")[0]) in fixed:
             problems.append(
-                f"{text} (command line): arm {fixed[group]} of ablation {name} sets {group}; choose another key."
+                f"{text} (command line): arm {fixed[group]} of ablation {name} sets {group}; choose "
+                "another key."
             )
     for arm_name, arm in arms.items():
         source = f"ablations/{name}.yaml"

@@ -86,7 +86,8 @@ def _not_kept(name: str, step: int, kept: list[int], store: RunStore) -> str:
             )
         return f"run {name} has no checkpoint. Train it first."
     return (
-        f"run {name} has no checkpoint of step {step}. Kept: {_listed(kept)}. For others remove {store.folder(name)} and "
+        f"run {name} has no checkpoint of step {step}. Kept: {_listed(kept)}. For others remove "
+        f"{store.folder(name)} and "
         f"train it again with engine.keep_every={step or 1}."
     )
 
@@ -103,7 +104,10 @@ def _tokenizers_differ(run: RunConfig, parent: RunConfig, manifest: Manifest, to
     same = run.data_fingerprint == parent.data_fingerprint or run.vocab.tokenizer == "bytes"
     if (manifest.tokenizer_hash or (tokenizer_hash if same else None)) == tokenizer_hash:
         return ""
-    return f"the parent's tokenizer was trained on other text than that of data={run.data.name}. A branch keeps it."
+    return (
+        f"the parent's tokenizer was trained on other text than that of data={run.data.name}. A branch "
+        "keeps it."
+    )
 
 
 def _differences(run: RunConfig, parent: RunConfig) -> list[str]:

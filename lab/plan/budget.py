@@ -166,6 +166,7 @@ def resolve(config: Config, corpus: TrainingText, *, shape_: Shape | None = None
     steps = round(tokens / config.batch.tokens_per_step)
     if steps < 1:
         raise ConfigError(
-            f"budget.amount = {config.budget.amount:g} {config.budget.unit}: less than one step of {config.batch.tokens_per_step} tokens."
+            f"budget.amount = {config.budget.amount:g} {config.budget.unit}: less than one step of "
+            f"{config.batch.tokens_per_step} tokens."
         )
     return dataclasses.replace(run, steps=steps)

@@ -83,6 +83,7 @@ def _solve_d_ff(run: RunConfig, hold: str, target: float) -> Shape:
     d_ff = round(1 + (target - one) / (two - one))  # every count is linear in d_ff
     if d_ff < 1:
         raise ConfigError(
-            f"d_model = {run.shape.d_model}: {one:.0f} {hold} without a feed-forward layer, above the {target:.0f} to match."
+            f"d_model = {run.shape.d_model}: {one:.0f} {hold} without a feed-forward layer, above "
+            f"the {target:.0f} to match."
         )
     return dataclasses.replace(run.shape, d_ff=d_ff)

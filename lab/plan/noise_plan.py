@@ -27,7 +27,8 @@ def noise_runs(
     baseline.
     """
     problems = [
-        f"{text} (command line): lab noise measures the baseline of a size and a text as it is, for all sweeps "
+        f"{text} (command line): lab noise measures the baseline of a size and a text as it is, for "
+        "all sweeps "
         "of them. Leave it out; size, data, data.path, data.validation_path, engine.* and tracker.* may be "
         "given."
         for text in overrides

@@ -76,7 +76,9 @@ def job_of(item: PlannedArm, *, seed: int, results: Path, group: str, tags: Sequ
 def jobs_of(
     planned: Iterable[PlannedArm], *, seeds: Sequence[int], results: Path, group: str, tags: Sequence[str]
 ) -> tuple[Jobs, dict[str, RunsBySeed]]:
-    """The jobs of all arms and seeds by run id, and {arm: {seed: run id}}; arms that share a run share its job."""
+    """The jobs of all arms and seeds by run id, and {arm: {seed: run id}}; arms that share a run share its
+    job.
+    """
     jobs: Jobs = {}
     runs: dict[str, RunsBySeed] = {}
     for item in planned:

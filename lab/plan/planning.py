@@ -134,7 +134,9 @@ def setting_of(baseline: PlannedArm, overrides: Sequence[str], hold: str | None)
 
 
 def _distinct(planned: Sequence[PlannedArm], baseline: str) -> tuple[list[PlannedArm], list[str]]:
-    """Arms that are one and the same at this size stand once, the baseline first; a note tells of the others."""
+    """Arms that are one and the same at this size stand once, the baseline first; a note tells of the
+    others.
+    """
     kept: dict[str, PlannedArm] = {}
     notes = []
     for item in sorted(planned, key=lambda item: item.name != baseline):
@@ -150,7 +152,8 @@ def _repeats(planned: Sequence[PlannedArm]) -> list[str]:
     if max(epochs) <= 1:
         return []
     return [
-        f"Training passes over the text {min(epochs):.1f} to {max(epochs):.1f} times; repeated text is worth less than new."
+        f"Training passes over the text {min(epochs):.1f} to {max(epochs):.1f} times; repeated text "
+        "is worth less than new."
     ]
 
 

@@ -1,10 +1,10 @@
 """What does a claim of an ablation file ask, and is it well formed?
 
-A claim fixes its metric, its predicate and its margin before the runs. `PREDICATES` at the end is the closed set of
-forms, in the words of YAML; lab/verdict/predicates.py has the test that each stands for.
+A claim fixes its metric, its predicate and its margin before the runs. `PREDICATES` at the end is the
+closed set of forms, in the words of YAML; lab/verdict/predicates.py has the test that each stands for.
 
-A margin is a number, a fraction where the metric is relative, or {seed_sds: 2}: that many standard deviations of
-the baseline over seeds, as `lab noise` measured them before.
+A margin is a number, a fraction where the metric is relative, or {seed_sds: 2}: that many standard
+deviations of the baseline over seeds, as `lab noise` measured them before.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class FamilyName(_Name):
 
 @dataclass(frozen=True)
 class Margin:
-    """A size of difference: `number`, in the unit of the metric, or so many standard deviations over seeds."""
+    """A size of difference: `number`, in the unit of the metric, or so many standard deviations over
+    seeds.
+    """
 
     number: float | None = None
     seed_sds: float | None = None
@@ -368,8 +370,8 @@ def families_of(part: Part) -> set[str]:
 
 
 def problems_of(claims: Sequence[Claim | None], *, arms: Sequence[str], families: Sequence[str]) -> list[str]:
-    """Everything wrong with the claims of an ablation file that has these arms and families; None stands for one
-    that is not well formed.
+    """Everything wrong with the claims of an ablation file that has these arms and families; None stands
+    for one that is not well formed.
     """
     found = []
     for number, claim in enumerate(claims):

@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 def curves(lines: Sequence[LogLine], monitor: Monitor) -> Curves:
-    """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest RECORD_SPIKES of
-    them.
+    """Training and validation curves with at most RECORD_POINTS points; spikes stay, the largest
+    RECORD_SPIKES of them.
 
     monitor: that of the run's configuration. Where it diagnoses every step, the curves have what moved first
     before each of the spikes, and spikes cost points.
@@ -60,7 +60,9 @@ def curves(lines: Sequence[LogLine], monitor: Monitor) -> Curves:
 
 
 def halved(found: Curves) -> Curves | None:
-    """The curves with half the points of each skill, which figures alone read; None where none is left to take."""
+    """The curves with half the points of each skill, which figures alone read; None where none is left to
+    take.
+    """
     thinned = {skill: tuple(_thinned(points, len(points) // 2)) for skill, points in found.excess.items()}
     return dataclasses.replace(found, excess=thinned) if thinned != found.excess else None
 
@@ -80,7 +82,9 @@ def _first_movers(lines: Sequence[LogLine], kept: Sequence[int], monitor: Monito
 
 
 def _peaks(diagnostics: Sequence[LogLine]) -> dict[str, float | None]:
-    """The largest attention logit and the largest stream that any diagnosed step and layer had; steps are thinned."""
+    """The largest attention logit and the largest stream that any diagnosed step and layer had; steps are
+    thinned.
+    """
     found = {}
     for name in PEAKS:
         values = [

@@ -14,8 +14,8 @@ from lab.store.files import read_lines
 class ExactCheck:
     """One check of a claim: what ought to come out, what came out, and whether that holds.
 
-    note: a remark for readers. notes: where the check is about what the lecture notes print, whether that "holds" or
-    "fails"; else None.
+    note: a remark for readers. notes: where the check is about what the lecture notes print, whether that
+    "holds" or "fails"; else None.
     """
 
     claim: str

@@ -31,8 +31,8 @@ class JobManifest:
 class Job:
     """One run to train: its configuration, the folders of store and shards, and how it is carried out.
 
-    keep_every: checkpoints at its multiples, in steps, stay. until_step: where the run is to pause, to be continued
-    or not.
+    keep_every: checkpoints at its multiples, in steps, stay. until_step: where the run is to pause, to be
+    continued or not.
     """
 
     config: RunConfig

@@ -1,4 +1,6 @@
-"""One line of a run's metrics.jsonl: a training step, a spike, diagnostics, an evaluation or a text sample."""
+"""One line of a run's metrics.jsonl: a training step, a spike, diagnostics, an evaluation or a text
+sample.
+"""
 
 from __future__ import annotations
 

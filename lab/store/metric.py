@@ -1,15 +1,18 @@
 """Which number of a run does a claim judge, in which unit do arms differ, and which way is better?
 
-    val/bpb, val/bpb/<language>, val/loss, train/loss    a fraction of the rival's value, lower is better
-    val/excess_bpb, excess/<skill>                       bits a byte, bits a word of the skill; lower is better
-    accuracy/<skill>                                     share of forced choices that are right; higher is better
-    val/entropy                                          of the predictions; a fraction of the rival's value, higher is better
-    gap                                                  (val/loss - train/loss) / val/loss, near the end of training
-    longer/<k>                                           val/bpb with k times the context over that with one, less 1
-    peak/<statistic>                                     the largest of all layers and diagnosed steps
-    spikes/<signal>/<score>                              as lab/store/spikes.py scores them; lower is better
-    tokens_per_second                                    a fraction; higher is better
-    lr/max_stable, lr/width, lr/sensitivity              from the search of learning rates, see lab/verdict/lr_range.py
+    val/bpb, val/bpb/<language>     a fraction of the rival's value, lower is better;
+    val/loss, train/loss            the same
+    val/excess_bpb                  bits a byte, lower is better
+    excess/<skill>                  bits a word of the skill, lower is better
+    accuracy/<skill>                share of forced choices that are right, higher is better
+    val/entropy                     of the predictions; a fraction of the rival's value, higher is better
+    gap                             (val/loss - train/loss) / val/loss, near the end of training
+    longer/<k>                      val/bpb with k times the context over that with one, less 1
+    peak/<statistic>                the largest of all layers and diagnosed steps
+    spikes/<signal>/<score>         as lab/store/spikes.py scores them, lower is better
+    tokens_per_second               a fraction, higher is better
+    lr/max_stable, lr/width,        from the search of learning rates, see lab/verdict/lr_range.py
+    lr/sensitivity
 
 A diverged run enters as what a model without training has: the loss of its first step, or of a uniform
 guess where that was not finite, and chance where it chooses.

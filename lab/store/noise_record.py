@@ -1,4 +1,6 @@
-"""results/noise/<setting>.json: how much equal runs differ by their seed alone, as `lab noise` measured it."""
+"""results/noise/<setting>.json: how much equal runs differ by their seed alone, as `lab noise` measured
+it.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,9 @@ class PairedSpread:
 class MetricNoise:
     """The noise of one metric, in the unit in which arms differ: fractions where the metric is relative.
 
-    seed_sd: of the baseline over n seeds, with its 95 % interval (chi-square); unpaired_difference_sd: sqrt(2)
-    times that. paired_sd: of an arm less the baseline of the same seed, pooled over `pairs`; None without any.
-    values: the metric of every run by arm and seed, so that the rest can be computed again.
+    seed_sd: of the baseline over n seeds, with its 95 % interval (chi-square); unpaired_difference_sd:
+    sqrt(2) times that. paired_sd: of an arm less the baseline of the same seed, pooled over `pairs`; None
+    without any. values: the metric of every run by arm and seed, so that the rest can be computed again.
     """
 
     n: int
@@ -43,7 +45,9 @@ class MetricNoise:
 
 @dataclass(frozen=True)
 class NoiseRecord:
-    """The noise of a setting: seeds, what its runs have in common, the runs by arm and seed, and each metric."""
+    """The noise of a setting: seeds, what its runs have in common, the runs by arm and seed, and each
+    metric.
+    """
 
     format: int
     seeds: tuple[int, ...]
@@ -90,7 +94,9 @@ def save(results: Path, setting: str, record: NoiseRecord) -> Path:
 
 
 def load(results: Path, setting: str) -> NoiseRecord | None:
-    """The record of a setting; None where its noise has not been measured. Raises ConfigError for a damaged file."""
+    """The record of a setting; None where its noise has not been measured. Raises ConfigError for a
+    damaged file.
+    """
     file, fix = path(results, setting), "Remove it and run lab noise again."
     if not file.exists():
         return None

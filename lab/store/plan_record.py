@@ -1,7 +1,7 @@
 """What an ablation asked for, as plan.json keeps it: the record that reports, verdicts and the ledger read.
 
-Whoever makes a plan writes this record, and nobody else. Plans published before a key existed lack it and keep
-loading; what a field has then stands beside it.
+Whoever makes a plan writes this record, and nobody else. Plans published before a key existed lack it and
+keep loading; what a field has then stands beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ RunsBySeed = dict[int, str]
 
 @dataclass(frozen=True)
 class MatchRecord:
-    """What every arm has as much of as the baseline, what was solved for it, and the miss that is tolerated."""
+    """What every arm has as much of as the baseline, what was solved for it, and the miss that is
+    tolerated.
+    """
 
     what: str
     solve: str
@@ -50,7 +52,7 @@ class ReferenceLine:
 
 
 @dataclass(frozen=True)
-class Stopped:
+class TrainedSeeds:
     """Why a sweep trained so many seeds of those that it might have."""
 
     seeds: int
@@ -62,9 +64,9 @@ class Stopped:
 class ArmRecord:
     """One arm as it is trained: its resolved shape, its counts, and the runs that judge claims by seed.
 
-    mismatch: how much more than the baseline it has of what is held equal, as a fraction. x: its place on a
-    numeric axis. Of a searched plan also the best learning rate, which `runs` train with, and the same seeds at
-    the rate that all arms share.
+    mismatch: how much more than the baseline it has of what is held equal, as a fraction. x: its place on
+    a numeric axis. Of a searched plan also the best learning rate, which `runs` train with, and the same
+    seeds at the rate that all arms share.
     """
 
     name: str
@@ -102,12 +104,13 @@ class SearchRecord:
     """A search of learning rates: every arm at every rate of one grid, with tuning seeds that judge nothing.
 
     key, common: what was searched, and the baseline's own value of it. values: the grid by rising value.
-    metric, seeds: the loss, and the tuning seeds. losses: final losses by arm and rate of the grid, in the order of
-    the seeds, None where a run diverged. at_init: the loss before training by arm. means: by arm and rate of the
-    grid over seeds, each at most the loss before training. arms: the runs by arm, rate and seed, the rates of
-    `between` too. best, interior: the best rate of an arm, and whether it lies inside the grid. sensitivity: the
-    mean over the grid of the loss less the best, over seeds; None where all diverged at every rate. between: of each
-    arm the rate off the grid; None in plans from before it was tried. extended: how often the grid grew.
+    metric, seeds: the loss, and the tuning seeds. losses: final losses by arm and rate of the grid, in the
+    order of the seeds, None where a run diverged. at_init: the loss before training by arm. means: by arm
+    and rate of the grid over seeds, each at most the loss before training. arms: the runs by arm, rate and
+    seed, the rates of `between` too. best, interior: the best rate of an arm, and whether it lies inside
+    the grid. sensitivity: the mean over the grid of the loss less the best, over seeds; None where all
+    diverged at every rate. between: of each arm the rate off the grid; None in plans from before it was
+    tried. extended: how often the grid grew.
     """
 
     key: str
@@ -130,11 +133,11 @@ class SearchRecord:
 class PlanRecord:
     """The record of an ablation's plan.
 
-    setting is the name of its folder: size, data, device kind and what else sets it apart. overrides and flags
-    are what was asked beside, without paths. seeds are those that judge; seeds_in_file the file's number where that
-    is another; looks the numbers of seeds at which claims are judged, none: once, at all. notes are sentences for
-    the report. side_by_side: pairs of arms or families to draw over each other. searching: the runs of a search
-    while it lasts. stopped: why no more seeds were trained.
+    setting is the name of its folder: size, data, device kind and what else sets it apart. overrides and
+    flags are what was asked beside, without paths. seeds are those that judge; seeds_in_file the file's
+    number where that is another; looks the numbers of seeds at which claims are judged, none: once, at
+    all. notes are sentences for the report. side_by_side: pairs of arms or families to draw over each
+    other. searching: the runs of a search while it lasts. stopped: why no more seeds were trained.
     """
 
     ablation: str
@@ -160,7 +163,7 @@ class PlanRecord:
     side_by_side: tuple[tuple[str, ...], ...] = absent(())
     search: SearchRecord | None = absent(None)
     searching: dict[str, dict[float, RunsBySeed]] | None = absent(None)
-    stopped: Stopped | None = absent(None)
+    stopped: TrainedSeeds | None = absent(None)
 
     @property
     def baseline(self) -> ArmRecord:

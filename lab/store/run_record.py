@@ -1,7 +1,7 @@
 """One run as reports, verdicts and publishing read it, and the files of a run folder that it is made of.
 
-`RunRecord` is what a line of results/<ablation>/<setting>/runs.jsonl holds. Lines that were published before a
-key existed lack it and keep loading; what a field has then stands beside it.
+`RunRecord` is what a line of results/<ablation>/<setting>/runs.jsonl holds. Lines that were published
+before a key existed lack it and keep loading; what a field has then stands beside it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Counts:
 
     parameters = body + embedding (input, positions and untied head); flops_per_token: training, matrix
     products only; active_parameters: those of the body that work for a token, fewer than the body's in a
-    mixture of experts; kv_cache_bytes_per_token: keys and values that generation keeps of a full context, over
-    its length; activation_bytes_per_token: what training keeps for the backward pass. The last three are None
-    in records from before they were counted.
+    mixture of experts; kv_cache_bytes_per_token: keys and values that generation keeps of a full context,
+    over its length; activation_bytes_per_token: what training keeps for the backward pass. The last three
+    are None in records from before they were counted.
     """
 
     parameters: int
@@ -40,8 +40,8 @@ class Counts:
 class Provenance:
     """What a run's numbers depend on beside its configuration: code, versions and hardware.
 
-    commit and clean are None outside a git checkout. earlier_source_hashes: of the code that trained the run's
-    first steps, where other code went on with it.
+    commit and clean are None outside a git checkout. earlier_source_hashes: of the code that trained the
+    run's first steps, where other code went on with it.
     """
 
     commit: str | None
@@ -104,7 +104,9 @@ class Manifest:
 
 @dataclass(frozen=True)
 class SpikeSummary:
-    """How often one signal of a run spiked (lab/store/spikes.py); scores are None for runs that are too short."""
+    """How often one signal of a run spiked (lab/store/spikes.py); scores are None for runs that are too
+    short.
+    """
 
     window: int
     threshold: float
@@ -250,7 +252,9 @@ class Often(NamedTuple):
 
 @dataclass(frozen=True)
 class FirstMovers:
-    """What moved first before each kept spike; how often anything rose before spikes, and before quiet steps."""
+    """What moved first before each kept spike; how often anything rose before spikes, and before quiet
+    steps.
+    """
 
     spikes: Often
     quiet: Often

@@ -6,8 +6,8 @@
                           summary.json     written once, when the run reaches an end state
                           error.txt        traceback of a failed run
                           pruned           of a trial that stopped behind others; gone when the run goes on
-                          published.json   the record of a run that was not trained here but taken from published lines
-                          checkpoint/      <step>.pt, its commit record <step>.json, <step>.keep where it stays for branches
+                          published.json   the record of a run that was taken from published lines, not trained here
+                          checkpoint/      <step>.pt, its record <step>.json, <step>.keep where it stays
                           lock             held (flock) by the process that trains the run
 
 Every file but metrics.jsonl is written to a temporary name, synced and renamed. Metrics are appended a
@@ -46,7 +46,9 @@ T = TypeVar("T")
 
 
 def without_paths(config: RunConfig) -> RunConfig:
-    """A configuration without the paths of one machine, which no published record, dashboard or parcel names."""
+    """A configuration without the paths of one machine, which no published record, dashboard or parcel
+    names.
+    """
     data = dataclasses.replace(config.data, path=None, validation_path=None)
     return dataclasses.replace(config, data=data)
 
@@ -66,7 +68,9 @@ class Commit:
 
 @dataclass(frozen=True)
 class RunStore:
-    """The runs below one folder. Any number of processes may read; one process at a time holds a run's lease."""
+    """The runs below one folder. Any number of processes may read; one process at a time holds a run's
+    lease.
+    """
 
     root: Path
 
@@ -142,7 +146,9 @@ class RunStore:
         return "pruned" if (folder / PRUNED).exists() else "lost"
 
     def config(self, run_id: str) -> RunConfig:
-        """The resolved configuration of a run. Raises ConfigError, with the way on, where it is missing or damaged."""
+        """The resolved configuration of a run. Raises ConfigError, with the way on, where it is missing or
+        damaged.
+        """
         return self._read(RunConfig, run_id, "config.json")
 
     def manifest(self, run_id: str) -> Manifest:

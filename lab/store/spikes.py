@@ -99,7 +99,9 @@ def by_chance(
 
 
 def _rise(values: Sequence[float | None], step: int, *, window: int, threshold: float) -> float:
-    """The score of one statistic at a step; 0 where it is below the threshold or not all values are finite."""
+    """The score of one statistic at a step; 0 where it is below the threshold or not all values are
+    finite.
+    """
     history = [value for value in values[step - window - 1 : step] if value is not None]
     if len(history) <= window:
         return 0.0

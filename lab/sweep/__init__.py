@@ -1,1 +1,12 @@
-"""How many runs are carried out: stages, the search of learning rates, studies, and what trains them."""
+"""How many runs are carried out, here or elsewhere, and which of them.
+
+local       jobs on this machine's cores or GPU, each in a process of its own
+progress    live on a terminal, else a line a run
+search      which learning rates a search tries, and which one each arm trains with
+stages      search, then seeds, look by look
+space       a key and its range, as it is written on the command line
+study       Optuna asks, runs answer, and halving drops what is behind
+trials      a trial of a study as a run of the store
+parcel      runs to a machine with torch and numpy only, and back
+away        what trains them there: python -m lab.sweep.away DIR
+"""

@@ -4,7 +4,7 @@ training needs.
 DIR/plan.json            what was asked, as `lab sweep` keeps it
     jobs.json            the resolved jobs, with paths from DIR
     shards/<name>/       token shards
-    runs/<run_id>/       the run store of `python -m lab.sweep.away DIR`; before that, the parents that runs start from
+    runs/<run_id>/       the run store of `python -m lab.sweep.away DIR`; before that, parents to start from
 """
 
 import shutil

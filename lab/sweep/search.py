@@ -132,8 +132,8 @@ def table(
 
 
 def refined(found: SearchRecord, runs: RunsByRate, records: Records) -> SearchRecord:
-    """The search with what each arm's rate off the grid gave; `runs` has one rate an arm, `records` those of the
-    whole search. Raises ConfigError as `table` does.
+    """The search with what each arm's rate off the grid gave; `runs` has one rate an arm, `records` those
+    of the whole search. Raises ConfigError as `table` does.
     """
     _comparable(records)
     arms, best, tried = dict(found.arms), dict(found.best), {}

@@ -1,6 +1,6 @@
 """In which stages does a sweep train, and when does it stop adding seeds?
 
-    search     every arm at every learning rate of a grid, on tuning seeds (lab/sweep/search.py); the grid may grow
+    search     every arm at every learning rate of a grid that may grow, on tuning seeds (lab/sweep/search.py)
     between    each arm that is best inside the grid at one rate more, on the same seeds
     look       the first look's seeds of every arm; then the next look's, unless every claim is decided
 
@@ -21,7 +21,7 @@ from lab.plan.planned_arm import PlannedArm, job_of
 from lab.plan.planning import Plan
 from lab.store import exact_check
 from lab.store.job import Job
-from lab.store.plan_record import Stopped
+from lab.store.plan_record import TrainedSeeds
 from lab.store.run_store import RunStore
 from lab.store.states import RESULT_STATES
 from lab.sweep import search as rates
@@ -31,7 +31,9 @@ CarryOut = Callable[[Plan, str], None]
 
 
 class Incomplete(Exception):
-    """A stage has runs without a result, and what comes next rests on them; `plan` is as far as it is known."""
+    """A stage has runs without a result, and what comes next rests on them; `plan` is as far as it is
+    known.
+    """
 
     def __init__(self, plan: Plan):
         super().__init__()
@@ -65,7 +67,8 @@ def foretold(plan: Plan) -> str:
     return (
         f"search: {first} runs of {arms} arms at {', '.join(map(rates.written, values))} with seeds "
         f"{', '.join(map(str, wanted.seeds))}, {step} more each time an arm is best at an edge, at most "
-        f"{rates.MOST_EXTENSIONS} times; {step} between the rates of the grid; then the runs above at each arm's best rate and at "
+        f"{rates.MOST_EXTENSIONS} times; {step} between the rates of the grid; then the runs above "
+        "at each arm's best rate and at "
         "the common one"
     )
 
@@ -177,7 +180,7 @@ def _looked(plan: Plan, store: RunStore, carry_out: CarryOut, results: Path, *, 
 
 
 def _stopped(plan: Plan, seeds: int, of: int, why: str) -> Plan:
-    return replace(plan, record=replace(plan.record, stopped=Stopped(seeds, of, why)))
+    return replace(plan, record=replace(plan.record, stopped=TrainedSeeds(seeds, of, why)))
 
 
 def first_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:

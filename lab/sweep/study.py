@@ -42,7 +42,9 @@ class Rungs:
 
     @classmethod
     def of(cls, steps: int, *, points: int, factor: int | None) -> Rungs:
-        """Rungs at evaluated steps of a run that is evaluated `points` times; the end alone without a factor."""
+        """Rungs at evaluated steps of a run that is evaluated `points` times; the end alone without a
+        factor.
+        """
         if factor is None:
             return cls((steps,), 1)
         evaluated = {round(points / factor**k) for k in range(points) if points / factor**k >= 1}
@@ -88,7 +90,9 @@ def open_study(name: str, *, storage: str | None, folder: Path, about: dict[str,
 
 @contextlib.contextmanager
 def owner(name: str, folder: Path) -> Iterator[None]:
-    """Hold the study, so that a trial left running by anyone else is known to be stale. Raises ConfigError."""
+    """Hold the study, so that a trial left running by anyone else is known to be stale. Raises
+    ConfigError.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f"{name}.lock", "w") as file:
         try:
@@ -178,7 +182,8 @@ def told(found: Outcome) -> list[str]:
     failed = [row for row in found.trials if row["state"] == "fail" and int(row["id"]) not in retried]
     if failed:
         lines.append(
-            f"{len(failed)} of {len(found.trials)} trials failed and taught nothing; lab status says why of those that ran"
+            f"{len(failed)} of {len(found.trials)} trials failed and taught nothing; lab status says "
+            "why of those that ran"
         )
     if found.stopped:
         lines.append(f"stopped: {found.stopped}")
@@ -186,7 +191,8 @@ def told(found: Outcome) -> list[str]:
         lines.append(f"best: trial {best['id']}, {best['value']:.4f}")
     for at in found.order:
         lines.append(
-            f"at step {at['step']} {at['changed']} of {at['pairs']} pairs of trials that both ended stood in the other order"
+            f"at step {at['step']} {at['changed']} of {at['pairs']} pairs of trials that both ended "
+            "stood in the other order"
         )
     if found.importances is not None:
         weights = ", ".join(f"{key} {weight:.2f}" for key, weight in found.importances["weights"].items())

@@ -1,12 +1,16 @@
-"""What do the runs of a plan mean? From run records to claims that hold or don't; it trains nothing and
-imports no torch.
+"""What do runs mean? From plans and records to outcomes of claims, with numpy and scipy and without torch.
 
-outcomes        the words for what can become of a claim
-stats           intervals and p values                  metric          the number that a claim judges
-evidence        arms, seed by seed, from plan and runs  comparison      one arm against another
-lr_range        what a search of rates measured         noise           equal runs that differ by seed
-predicates      the tests of claims                     claim_schema    a claim as it stands in ablations/
-judgement       what the looks decide                   confounds       what else differs
-claims          the verdict on a plan                   ledger          every claim of the lecture
-simulation      how often verdicts are wrong
+outcomes        what can become of a claim
+stats           samples of paired differences: intervals and p values
+wording         differences of a metric in words
+lr_range        what a search says of how wide a range of rates an arm stands
+evidence        a plan and records joined into arms whose values pair by seed
+comparison      one arm against another, seed by seed, and what statements make of it
+predicates      the test of each form of claim
+seed_noise      how much equal runs differ by their seed alone
+judgement       outcomes at their levels, family by family and look by look
+confounds       what else differs between the arms
+verdict_record  verdict.json as types
+verdicts        the whole of it from evidence
+simulation      how often each predicate is wrong, by made-up experiments
 """

@@ -84,7 +84,8 @@ def _learning_rate(plan: PlanRecord, evidence: Evidence) -> list[str]:
             f"{label} {', '.join(f'{rate:g}' for rate in of)}" for label, of in rates.items() if of
         )
         return [
-            f"The learning rate was searched for each arm with {seed_list(search.seeds)}, which judge nothing. Used: {of_arm}.",
+            f"The learning rate was searched for each arm with {seed_list(search.seeds)}, which "
+            f"judge nothing. Used: {of_arm}.",
             *(
                 [f"Stable up to the highest rate that was tried, so perhaps beyond: {', '.join(cut)}."]
                 if cut
@@ -95,7 +96,8 @@ def _learning_rate(plan: PlanRecord, evidence: Evidence) -> list[str]:
     if len(used) > 1:
         return [f"Arms use different learning rates ({', '.join(f'{rate:g}' for rate in used)})."]
     return [
-        f"The learning rate was not searched per arm: all use {used[0]:g}. An arm whose best rate lies elsewhere looks "
+        f"The learning rate was not searched per arm: all use {used[0]:g}. An arm whose best rate "
+        "lies elsewhere looks "
         "worse than it is."
     ]
 
@@ -114,7 +116,8 @@ def _edges(search: SearchRecord, evidence: Evidence) -> list[str]:
         grid += f" (not {', '.join(without)}, best at the edge)" if without else ""
     return [
         grid + ".",
-        f"Differences are those at each arm's best rate; the table has those at {search.common:g} for all as well.",
+        f"Differences are those at each arm's best rate; the table has those at {search.common:g} "
+        "for all as well.",
         *(
             [f"The best rate is at the edge of the grid, so a better one may lie beyond: {', '.join(edge)}."]
             if edge
@@ -143,38 +146,47 @@ def _seeds(plan: PlanRecord) -> list[str]:
     count, claims, looks = len(plan.seeds), plan.claims, plan.looks
     if count == 1:
         return [
-            "One seed per arm: seed noise can't be told from an effect, so no difference between two arms has a verdict."
+            "One seed per arm: seed noise can't be told from an effect, so no difference between "
+            "two arms has a verdict."
         ]
     flipped = FLIPPED_INTERVAL_FROM <= count <= FLIPS_TO
     found = [
         f"{count} seeds per arm, paired: the 95 % interval comes from changes of sign, as the tests do."
         if flipped
-        else f"{count} seeds per arm, paired: the 95 % interval is {t_quantile(0.975, degrees=count - 1):.2f} standard errors "
+        else f"{count} seeds per arm, paired: the 95 % interval is "
+        f"{t_quantile(0.975, degrees=count - 1):.2f} standard errors "
         "to each side and takes differences between seeds to be roughly normal."
     ]
     if FLIPS_FROM <= count <= FLIPS_TO:
         found.append(
-            f"From {FLIPS_FROM} seeds on tests of differences rest on changes of sign, all {2**count:,} of them, and ask for symmetry "
+            f"From {FLIPS_FROM} seeds on tests of differences rest on changes of sign, all "
+            f"{2**count:,} of them, and ask for symmetry "
             f"only; no p value of theirs is below 1/{2**count:,}."
         )
     families = sorted({claim.family or "" for claim in claims})
     if claims:
         found.append(
-            f"Reproduced, contradicted and too small are each wrong for any claim of a family in at most 5 % of experiments (Holm); "
-            f"{len(claims)} claim{'s' * (len(claims) > 1)} in {len(families)} famil{'y' if len(families) == 1 else 'ies'}. A better-than claim is tested "
-            "against no difference, and its margin applies to the mean alone. The arm shown as best was picked from the seeds that "
-            "judge it, so its level is a little flattered; the verdicts compare with every rival instead and do not rest on that choice."
+            "Reproduced, contradicted and too small are each wrong for any claim of a family in at "
+            "most 5 % of experiments (Holm); "
+            f"{len(claims)} claim{'s' * (len(claims) > 1)} in {len(families)} "
+            f"famil{'y' if len(families) == 1 else 'ies'}. A better-than claim is tested "
+            "against no difference, and its margin applies to the mean alone. The arm shown as best "
+            "was picked from the seeds that "
+            "judge it, so its level is a little flattered; the verdicts compare with every rival "
+            "instead and do not rest on that choice."
         )
     if registered := plan.seeds_in_file:
         found.append(
-            f"The ablation's file asks for {registered} seeds and this sweep for {count}: the 5 % hold where that number was chosen "
+            f"The ablation's file asks for {registered} seeds and this sweep for {count}: the 5 % "
+            "hold where that number was chosen "
             "before any outcome was seen, and not where seeds are added until something is decided."
         )
     if stopped := plan.stopped:
         found.append(f"{stopped.seeds} of at most {stopped.of} seeds were trained: {stopped.why}.")
     if len(looks) > 1:
         found.append(
-            f"Looks at {' and '.join(map(str, looks))} seeds, fixed beforehand, share the 5 %; a claim keeps the outcome of the first "
+            f"Looks at {' and '.join(map(str, looks))} seeds, fixed beforehand, share the 5 %; a "
+            "claim keeps the outcome of the first "
             "look that decides it, whose effect is a little flattered."
         )
     return found
@@ -192,7 +204,8 @@ def _noise(plan: PlanRecord, evidence: Evidence) -> list[str]:
     found = []
     if not _baselines(plan) & set(measured.runs["baseline"].values()):
         found.append(
-            "The noise was measured on the default baseline of this size and text, whose runs are others than those of the baseline arm here."
+            "The noise was measured on the default baseline of this size and text, whose runs are "
+            "others than those of the baseline arm here."
         )
     for claim in plan.claims if len(plan.seeds) > 1 else ():
         metric = named(claim.metric)
@@ -202,8 +215,10 @@ def _noise(plan: PlanRecord, evidence: Evidence) -> list[str]:
         margins = [margin for margin in given if margin is not None]
         if least is not None and margins and min(margins) < least:
             found.append(
-                f"{claim.id}: its margin of {wording.amount(metric, min(margins))} is below {wording.amount(metric, least)}, two standard errors of a "
-                f"paired difference over {len(plan.seeds)} seeds as measured beforehand: these seeds can hardly tell."
+                f"{claim.id}: its margin of {wording.amount(metric, min(margins))} is below "
+                f"{wording.amount(metric, least)}, two standard errors of a "
+                f"paired difference over {len(plan.seeds)} seeds as measured beforehand: these seeds "
+                "can hardly tell."
             )
     return found
 
@@ -226,7 +241,8 @@ def _ended_badly(evidence: Evidence) -> list[str]:
         if of := [seed for seed, state in arm.states.items() if state == "diverged"]:
             diverged.setdefault(seed_list(of), []).append(arm.label)
     found = [
-        f"Diverged for {of}: {'; '.join(labels)}. Each enters as the loss it had before training, in its mean as well; the "
+        f"Diverged for {of}: {'; '.join(labels)}. Each enters as the loss it had before training, in "
+        "its mean as well; the "
         "figure of final values draws the finished runs alone, those of whole runs draw all."
         for of, labels in diverged.items()
     ]
@@ -249,7 +265,8 @@ def _warned(evidence: Evidence) -> list[str]:
 
 def _excluded(evidence: Evidence) -> list[str]:
     return [
-        f"Excluded, because unlike the other runs: {left.run_id} ({left.arm}, seed {left.seed}): {left.reason}."
+        f"Excluded, because unlike the other runs: {left.run_id} ({left.arm}, seed {left.seed}): "
+        f"{left.reason}."
         for left in evidence.excluded
     ]
 

@@ -1,13 +1,13 @@
 """What did each arm of a plan measure, seed by seed?
 
-`gather` joins a plan with run records into arms whose values pair by seed. Only like runs pair: equal mathematics
-(NUMERICS), device kind, precision, torch version, data and scored text. Where records differ in those, the largest
-group is kept; the others are excluded and named, never averaged in. A run that never evaluated is not unlike for
-that.
+`gather` joins a plan with run records into arms whose values pair by seed. Only like runs pair: equal
+mathematics (NUMERICS), device kind, precision, torch version, data and scored text. Where records differ
+in those, the largest group is kept; the others are excluded and named, never averaged in. A run that never
+evaluated is not unlike for that.
 
-A diverged run enters as what it had before training (lab/store/metric.py) and is never dropped. A run that failed,
-was lost, was pruned or has not ended leaves its arm incomplete: the planned seeds are the sample, and no verdict
-rests on part of it.
+A diverged run enters as what it had before training (lab/store/metric.py) and is never dropped. A run that
+failed, was lost, was pruned or has not ended leaves its arm incomplete: the planned seeds are the sample,
+and no verdict rests on part of it.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class Excluded:
 class Evidence:
     """The arms of a plan by one metric, what their paired runs have in common, and the runs left out.
 
-    `seeds` are those of the values, in the order they join; `alike` is None where nothing ran; `noise` is None where
-    it was measured on runs unlike these; `exact` maps claims to their checks.
+    `seeds` are those of the values, in the order they join; `alike` is None where nothing ran; `noise` is
+    None where it was measured on runs unlike these; `exact` maps claims to their checks.
     """
 
     plan: PlanRecord
@@ -140,7 +140,9 @@ class Evidence:
         return replace(self, arms=tuple(arm.only(seeds) for arm in self.arms), seeds=tuple(seeds))
 
     def by(self, metric: str) -> Evidence:
-        """The same arms measured by another metric; one of the search of learning rates has the search's seeds."""
+        """The same arms measured by another metric; one of the search of learning rates has the search's
+        seeds.
+        """
         if metric == self.metric.name:
             return self
         if metric.startswith(SEARCHED):

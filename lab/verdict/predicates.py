@@ -45,7 +45,8 @@ def basin(evidence: Evidence, asked: claim.Basin) -> list[Statement]:
     span, amount = f"{asked.inside.low:g} to {asked.inside.high:g}", wording.amount(metric, margin)
     if len(within) < 2 or not outside:
         raise NotRun(
-            f"needs two {asked.family} arms inside {span} and one outside; the plan has {len(within)} and {len(outside)}"
+            f"needs two {asked.family} arms inside {span} and one outside; the plan has "
+            f"{len(within)} and {len(outside)}"
         )
 
     def best(of: list[MeasuredArm]) -> MeasuredArm:
@@ -92,7 +93,8 @@ def non_inferior(evidence: Evidence, asked: claim.NonInferior) -> list[Statement
     hardest = max(comparisons, key=lambda c: (c.p_below(margin), c.p_above(0)))
     return [
         Statement(
-            f"{subject.label} is within {wording.amount(evidence.metric, margin)} of {'the best of its rivals' if len(rivals) > 1 else rivals[0].label}"
+            f"{subject.label} is within {wording.amount(evidence.metric, margin)} of "
+            f"{'the best of its rivals' if len(rivals) > 1 else rivals[0].label}"
             f" (decided by {hardest.text()})",
             every(c.p_below(margin) for c in comparisons),
             some(c.p_above(margin) for c in comparisons),
@@ -103,7 +105,9 @@ def non_inferior(evidence: Evidence, asked: claim.NonInferior) -> list[Statement
 
 
 def equivalent(evidence: Evidence, asked: claim.Equivalent) -> list[Statement]:
-    """EQ: any two arms of {arms: [...]} or {family: ...} differ by less than `margin` (TOST for every pair)."""
+    """EQ: any two arms of {arms: [...]} or {family: ...} differ by less than `margin` (TOST for every
+    pair).
+    """
     arms, margin = evidence.chosen(asked.among), asked.margin.known
     comparisons = [compare(a, b, evidence.metric) for a, b in combinations(arms, 2)]
     if not comparisons:
@@ -112,7 +116,8 @@ def equivalent(evidence: Evidence, asked: claim.Equivalent) -> list[Statement]:
     names = ", ".join(arm.label for arm in arms)
     return [
         Statement(
-            f"{names} differ by less than {wording.amount(evidence.metric, margin)} (decided by {widest.text()})",
+            f"{names} differ by less than {wording.amount(evidence.metric, margin)} (decided by "
+            f"{widest.text()})",
             every(c.p_within(margin) for c in comparisons),
             some(c.p_outside(margin) for c in comparisons),
             decisive=widest,
@@ -169,7 +174,8 @@ def trend(evidence: Evidence, asked: claim.Trend) -> list[Statement]:
     rises = asked.direction == "rises"
     return [
         Statement(
-            f"{evidence.metric.name} {asked.direction} from {arms[0].label} to {arms[-1].label} over {len(arms)} arms ({ends.text()})",
+            f"{evidence.metric.name} {asked.direction} from {arms[0].label} to {arms[-1].label} over "
+            f"{len(arms)} arms ({ends.text()})",
             up if rises else down,
             down if rises else up,
             p_small=ends.p_within(margin),
@@ -203,15 +209,20 @@ def lr_range(evidence: Evidence, asked: claim.LearningRateRange) -> list[Stateme
     listed = " against ".join(", ".join(f"{value / 2:.2f}" for value in values) for values in (one, other))
     hopeless = [arm.label for arm in (a, b) if rates.hopeless(search, arm.name)]
     if hopeless:
-        listed += f"; {' and '.join(hopeless)} diverged at every rate, which counts as half a decade below the lowest"
+        listed += (
+            f"; {' and '.join(hopeless)} diverged at every rate, which counts as half a decade "
+            "below the lowest"
+        )
     return [
         Statement(
-            f"the {shown} of {a.label} lies {half_decades:g} half decade{'s' * (half_decades != 1)} or more above that of "
+            f"the {shown} of {a.label} lies {half_decades:g} half decade{'s' * (half_decades != 1)} "
+            "or more above that of "
             f"{b.label} in every tuning seed (decades: {listed})",
             stats.p_shuffled(one, other) if further >= half_decades else 1.0,
             stats.p_shuffled(other, one),
             p_small=1.0 if bound else max(small),
-            could_find=f"a range wider in every tuning seed (at {len(one)} an arm p = {stats.p_shuffled(range(1, len(one) + 1), [0] * len(one)):.3g} at best)"
+            could_find=f"a range wider in every tuning seed (at {len(one)} an arm p = "
+            f"{stats.p_shuffled(range(1, len(one) + 1), [0] * len(one)):.3g} at best)"
             + (
                 f"; no sameness, since the grid ends before the range of {' and '.join(bound)}"
                 if bound
@@ -242,7 +253,8 @@ def below_line(evidence: Evidence, asked: claim.BelowLine) -> list[Statement]:
     diverged = f"; {subject.label} diverged" if subject.diverged else ""
     return [
         Statement(
-            f"{subject.label} is below {line} ({stats.estimate(sample).mean:.3f} against {bpb:.3f} bits per byte{diverged})",
+            f"{subject.label} is below {line} ({stats.estimate(sample).mean:.3f} against {bpb:.3f} "
+            f"bits per byte{diverged})",
             stats.p_less(sample, bpb),
             stats.p_greater(sample, bpb),
             decisive=Comparison(
@@ -270,7 +282,8 @@ def bounded(evidence: Evidence, asked: claim.Bounded) -> list[Statement]:
     off = tuple(value - bound for value in sample)
     return [
         Statement(
-            f"{metric.name} of {subject.label} is {side} {bound:g} ({stats.estimate(sample).text(metric.unit)}{diverged})",
+            f"{metric.name} of {subject.label} is {side} {bound:g} "
+            f"({stats.estimate(sample).text(metric.unit)}{diverged})",
             low if above is None else high,
             high if above is None else low,
             decisive=Comparison(

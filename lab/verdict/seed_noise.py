@@ -143,7 +143,8 @@ def sentence(noise: NoiseRecord, metric: Metric) -> str | None:
     if found.paired_sd is None:
         return f"{text}."
     return (
-        f"{text}, its difference to a near twin of the same seed by {wording.amount(metric, found.paired_sd)} "
+        f"{text}, its difference to a near twin of the same seed by "
+        f"{wording.amount(metric, found.paired_sd)} "
         "(paired sd). Arms that differ by more than a twin vary by more than that: what these seeds can tell "
         "is in the intervals."
     )
@@ -161,7 +162,9 @@ def _finished(records: Sequence[RunRecord]) -> dict[int, RunRecord]:
 def _measure(
     metric: Metric, baseline: dict[int, RunRecord], others: dict[str, dict[int, RunRecord]]
 ) -> MetricNoise | None:
-    """The noise of one metric; None where a run doesn't know it or its mean, which is to be divided by, is 0."""
+    """The noise of one metric; None where a run doesn't know it or its mean, which is to be divided by, is
+    0.
+    """
     from scipy.special import chdtri
 
     values = _values(metric, baseline)

@@ -31,7 +31,9 @@ PlainPredicate = Mapping[str, object]  # as YAML has it
 
 @dataclass(frozen=True)
 class Case:
-    """A predicate with a law at its boundary and one where the `right` verdict is so by the `effect` named."""
+    """A predicate with a law at its boundary and one where the `right` verdict is so by the `effect`
+    named.
+    """
 
     name: str
     predicate: PlainPredicate
@@ -328,7 +330,8 @@ def table(rows: Sequence[Rates], *, experiments: int, family: float) -> str:
     lines.append(f"| four SUP of one family | 5 | {100 * family:.1f} % (any) | | |")
     lines += [
         "",
-        f"{experiments:,} made-up experiments at each boundary, a quarter of it for each power; sd is that of a "
+        f"{experiments:,} made-up experiments at each boundary, a quarter of it for each power; sd "
+        "is that of a "
         "paired difference. EXACT is computed and has no rate.",
     ]
     return "\n".join(lines) + "\n"

@@ -4,11 +4,12 @@ Everything here works on one sample: the differences of two arms, one number per
 percentile bootstrap of 3 pairs excludes 0 whenever the three signs agree, which chance alone does a
 quarter of the time, so:
 
-    tests       Student's t for fewer than 6 seeds; exact sign-flip from 6 to 16 (Fisher 1935), which needs symmetric
-                noise only; t again above, where flips are too many to list and t needs no normal noise any more
-    intervals   t for fewer than 10 seeds, from 10 to 16 the sign-flip test turned round (typical values, Hartigan 1969)
+    tests       Student's t for fewer than 6 seeds; exact sign-flip from 6 to 16 (Fisher 1935), which needs
+                symmetric noise only; t again above, where flips are too many to list
+    intervals   t for fewer than 10 seeds, from 10 to 16 the sign-flip test turned round (typical values,
+                Hartigan 1969)
     trends      Page's L (1963) over arms ranked within a seed; Kendall's tau over one value an arm
-    families    Holm's step-down levels (1979); several looks share the level, so that it holds for all together
+    families    Holm's step-down levels (1979); several looks share the level, which holds for all together
 
 A test against a margin on each side makes equivalence (TOST, Schuirmann 1987), on one side
 non-inferiority. A sample of n = 1 has a mean and no interval; one of fewer than 6 seeds without spread is

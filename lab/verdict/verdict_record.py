@@ -42,9 +42,10 @@ class ArmLevel:
 class ArmVerdict:
     """One arm: level, spread, and paired difference to the baseline over the seeds both have, in bits a byte.
 
-    states counts the runs; values has the finished seeds, at_init what diverged ones enter with. There is no
-    difference where both diverged for the same seed. Of a searched plan also the best learning rate, whether it lies
-    inside the grid, the mean loss above the best one, and how the arm does at the common rate.
+    states counts the runs; values has the finished seeds, at_init what diverged ones enter with. There is
+    no difference where both diverged for the same seed. Of a searched plan also the best learning rate,
+    whether it lies inside the grid, the mean loss above the best one, and how the arm does at the common
+    rate.
     """
 
     name: str
@@ -97,7 +98,9 @@ class PairEstimate:
 
 @dataclass(frozen=True)
 class PartVerdict:
-    """One statement of a claim: "holds", "fails", "too small to matter", "open" or "not run", and its p values."""
+    """One statement of a claim: "holds", "fails", "too small to matter", "open" or "not run", and its p
+    values.
+    """
 
     statement: str
     answer: str
@@ -119,9 +122,9 @@ class SameRateOutcome:
 class ClaimVerdict:
     """What became of one claim.
 
-    p_values and levels are those of all its statements together. detectable: the smallest effect that these seeds find
-    with 80 % power, in words; detectable_percent the same as a number where the metric is relative.
-    seeds and looks: after how many seeds it was judged, and those at which it might have been.
+    p_values and levels are those of all its statements together. detectable: the smallest effect that
+    these seeds find with 80 % power, in words; detectable_percent the same as a number where the metric is
+    relative. seeds and looks: after how many seeds it was judged, and those at which it might have been.
     """
 
     id: str

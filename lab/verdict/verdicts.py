@@ -1,10 +1,10 @@
 """Does a claim hold? One outcome per claim of a plan, with the figures behind it and what confounds them.
 
-Evidence is a plan with the claims of its ablation file, and run records; so a verdict rebuilds from published lines.
-Claims and their margins are fixed in YAML before the runs (lab/store/claim.py); the tests they may ask for are those of
-lab/verdict/predicates.py; lab/verdict/judgement.py holds them against their levels. Outcomes: reproduced,
-contradicted, too small to matter (equivalent within the margin), inconclusive (with the effect these seeds could have
-found), not run.
+Evidence is a plan with the claims of its ablation file, and run records; so a verdict rebuilds from
+published lines. Claims and their margins are fixed in YAML before the runs (lab/store/claim.py); the tests
+they may ask for are those of lab/verdict/predicates.py; lab/verdict/judgement.py holds them against their
+levels. Outcomes: reproduced, contradicted, too small to matter (equivalent within the margin),
+inconclusive (with the effect these seeds could have found), not run.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def verdict(evidence: Evidence) -> Verdict:
 def decided(evidence: Evidence) -> bool:
     """Whether further seeds, up to the last look of the ablation, could change no outcome any more.
 
-    A sweep asks this once the runs of a look have ended. Claims that the plan can't speak to, whose runs failed, or
-    whose family rests on the search alone, wait for no seed.
+    A sweep asks this once the runs of a look have ended. Claims that the plan can't speak to, whose runs
+    failed, or whose family rests on the search alone, wait for no seed.
     """
     plan = evidence.plan
     looks, seeds = looks_of(evidence), len(plan.seeds)
@@ -250,7 +250,9 @@ def _searched(arm: ArmVerdict, evidence: Evidence, same: Evidence) -> ArmVerdict
 
 
 def _described(arm: MeasuredArm, evidence: Evidence) -> ArmVerdict:
-    """One arm of verdict.json; diverged runs enter its level and its difference as their loss before training."""
+    """One arm of verdict.json; diverged runs enter its level and its difference as their loss before
+    training.
+    """
     baseline, scores = evidence.baseline, arm.scores
     shared = [] if arm.baseline else sorted(scores.keys() & baseline.scores.keys())
     difference = relative = None

@@ -12,8 +12,8 @@ def amount(metric: Metric, size: float) -> str:
 
 
 def shown(metric: Metric, worse: Estimate) -> Estimate:
-    """An estimate of "worse by" as the difference a reader sees: in percent where relative, up where the value
-    is.
+    """An estimate of "worse by" as the difference a reader sees: in percent where relative, up where the
+    value is.
     """
     return worse.times((100 if metric.relative else 1) * (-1 if metric.higher_is_better else 1))
 
@@ -25,12 +25,15 @@ def text(metric: Metric, worse: Estimate) -> str:
 
 
 def beats(metric: Metric, better: str, worse: str) -> str:
-    """That one arm's metric is on the better side of another's: "better" for losses alone, other metrics are only
-    high or low.
+    """That one arm's metric is on the better side of another's: "better" for losses alone, other metrics
+    are only high or low.
     """
     if metric.is_loss:
         return f"{better} is better than {worse}"
-    return f"{metric.name} of {better} is {'higher' if metric.higher_is_better else 'lower'} than that of {worse}"
+    return (
+        f"{metric.name} of {better} is {'higher' if metric.higher_is_better else 'lower'} than that of "
+        f"{worse}"
+    )
 
 
 def entered(metric: Metric) -> str:

@@ -1,4 +1,6 @@
-"""Families of claims, looks, and margins that refer to noise: which level decides, and when a sweep may stop."""
+"""Families of claims, looks, and margins that refer to noise: which level decides, and when a sweep may
+stop.
+"""
 
 import pytest
 import scipy.stats

@@ -114,8 +114,10 @@ def test_reports_say_the_noise_next_to_the_verdicts_and_whose_it_is():
     measured = noise.summarise(runs([1.9, 2.0, 2.1]), {TWIN: runs([1.919, 2.0, 2.079], "twin")})
     content, confounds = reported(measured)
     line = (
-        "Measured by lab noise: val/bpb of the baseline varies from seed to seed by 5 % (seed sd of 3 seeds, 95 % interval 2.6 % to 31.4 %), "
-        "its difference to a near twin of the same seed by 1 % (paired sd). Arms that differ by more than a twin vary by more than that: what these seeds can tell is in the intervals."
+        "Measured by lab noise: val/bpb of the baseline varies from seed to seed by 5 % (seed sd of "
+        "3 seeds, 95 % interval 2.6 % to 31.4 %), "
+        "its difference to a near twin of the same seed by 1 % (paired sd). Arms that differ by "
+        "more than a twin vary by more than that: what these seeds can tell is in the intervals."
     )
     assert content["noise"] == [line] and line in markdown.render(content)
     assert [c for c in confounds if "others than those of the baseline arm" in c]
