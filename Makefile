@@ -62,6 +62,7 @@ test: $(VENV)/installed-test  ## run the tests
 
 lint: $(VENV)/installed-test  ## check style and types
 	@$(BIN)/ruff check lab tests && $(BIN)/ruff format --check lab tests && $(BIN)/mypy
+	@$(BIN)/python -m tests.bench.style
 
 bench: $(VENV)/installed-test  ## time a training step against a plain loop
 	@$(BIN)/python tests/bench/step.py

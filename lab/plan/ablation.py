@@ -194,7 +194,9 @@ def _of_claims(ablation: Ablation, claims: Sequence[Claim | None]) -> list[str]:
 def _of_other_claims(values: Any) -> list[str]:
     """What is wrong with the well-formed claims of a file some of whose claims are malformed."""
     listed = values.get("claims") if isinstance(values, dict) else None
-    without = build(Ablation, values | {"claims": []}, problems=[]) if isinstance(listed, list) else None
+    if not isinstance(listed, list):
+        return []
+    without = build(Ablation, values | {"claims": []}, problems=[])
     if without is None:
         return []
     return _of_claims(without, [build(Claim, claim, problems=[]) for claim in listed])
