@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from lab.config.grammar import KNOBS
 from lab.config.schema import Config
 from lab.config.shape import misfits, width_and_depth
 from lab.config.trackers import BOARDS, lack
@@ -49,8 +50,6 @@ LIMITS = {
     "heads.head_dim": 4_096,
     "attention.num_kv_heads": 4_096,
 }
-
-GRAMMAR_LIMITS = {"objects": 3, "friends": 20, "events": 40, "languages": 20}
 
 RULES: tuple[Rule, ...] = (
     _rule("seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),
@@ -104,12 +103,7 @@ RULES: tuple[Rule, ...] = (
     _rule("data.stories", lambda v: v >= 0, "must be 0 or more."),
     _rule("data.validation_stories", lambda v: v >= 0, "must be 0 or more."),
     _rule("data.seed", lambda v: 0 <= v < 2**32, "needs a whole number from 0 to 4294967295."),
-    _rule("data.grammar.words", lambda v: 0 < v <= 1, "must be above 0 and at most 1, the share in use."),
-    _rule("data.grammar.zipf_exponent", lambda v: 0 <= v <= 4, "must be between 0 and 4."),
-    _rule("data.grammar.facts", lambda v: v >= 0, "must be 0 or more."),
-    *(_between_one_and(limit, f"data.grammar.{key}") for key, limit in GRAMMAR_LIMITS.items()),
-    _rule("data.grammar.distance", lambda v: 0 <= v <= 20, "must be from 0 to 20 sentences."),
-    _rule("data.grammar.noise", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
+    *(_rule(f"data.grammar.{name}", knob.holds, knob.otherwise) for name, knob in KNOBS.items()),
     *map(_positive, ("batch.tokens_per_step", "batch.micro_rows", "budget.amount")),
     _among("budget.unit", "tokens", "bytes", "flops"),
     _among("precision.dtype", "float32", "bfloat16"),

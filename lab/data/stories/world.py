@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from lab.config.grammar import misfit_knobs
 from lab.config.schema import Grammar
 from lab.config.strict import ConfigError
 from lab.data.stories.inflection import plural, with_article
@@ -41,32 +42,12 @@ class Forms(NamedTuple):
     bodies: tuple[tuple[str, tuple[Step, ...]], ...]
 
 
-def _check(grammar: Grammar) -> None:
-    allowed = {
-        "words": (0.0 < grammar.words <= 1.0, "a share above 0, at most 1"),
-        "zipf_exponent": (grammar.zipf_exponent >= 0.0, "0 or more"),
-        "facts": (grammar.facts >= 1, "1 or more"),
-        "objects": (1 <= grammar.objects <= len(THING_LISTS), f"1 to {len(THING_LISTS)}"),
-        "friends": (1 <= grammar.friends <= 20, "1 to 20"),
-        "events": (grammar.events >= 1.0, "1 or more"),
-        "distance": (grammar.distance >= 0, "0 or more"),
-        "noise": (0.0 <= grammar.noise < 1.0, "0 or more and below 1"),
-        "languages": (1 <= grammar.languages <= 20, "1 to 20"),
-    }
-    problems = [
-        f"data.grammar.{name} = {getattr(grammar, name)}: no story can be told with it. Use {range_}."
-        for name, (fine, range_) in allowed.items()
-        if not fine
-    ]
-    if problems:
-        raise ConfigError(problems)
-
-
 class World:
     """All that is fixed before a story begins. Raises ConfigError for knobs with which no story can be told."""
 
     def __init__(self, grammar: Grammar, lexicon: Lexicon, sentences: Sentences) -> None:
-        _check(grammar)
+        if problems := misfit_knobs(grammar):
+            raise ConfigError(problems)
         self.grammar = grammar
         self.lexicon = lexicon
         self.sentences = sentences
