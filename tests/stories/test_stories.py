@@ -1,4 +1,4 @@
-"""Stories: the claimed -log2 P(text) is the probability with which the text comes, and the text makes sense."""
+"""Stories: the claimed -log2 P(text) is the probability with which the text comes, and it makes sense."""
 
 import hashlib
 import math
@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from lab.config.compose import Override, compose
 from lab.config.schema import Grammar, Vocab
 from lab.config.strict import ConfigError
 from lab.data.stories.generator import (
@@ -29,7 +30,7 @@ from lab.data.stories.generator import (
 from lab.data.stories.lexicon import LEXICON, Lexicon
 from lab.data.stories.sentences import SENTENCES, Event, Form, Sentences
 from lab.data.stories.telling import random_pick
-from lab.data.stories.world import World, world_of
+from lab.data.stories.world import THING_LISTS, World, world_of
 from lab.data.tokenizer import train_tokenizer
 
 DEFAULT = Grammar(
@@ -62,14 +63,15 @@ def few_sentences(*events: str) -> Sentences:
     """One head a form, at most two inline alternatives, and the named events."""
 
     def cut(form: Form) -> Form:
-        heads, body = form
-        return heads.split("/")[0], re.sub(r"\[([^]|]*\|?[^]|]*)[^]]*\]", r"[\1]", body)
+        return Form(form.heads[:1], re.sub(r"\[([^]|]*\|?[^]|]*)[^]]*\]", r"[\1]", form.body))
 
     return replace(
         SENTENCES,
         opening=cut(SENTENCES.opening),
         home=cut(SENTENCES.home),
-        find=("One", "{weather} {time}, {he} found {a_thing} and {first_count} {ripe} {counted} {place}."),
+        find=Form(
+            ("One",), "{weather} {time}, {he} found {a_thing} and {first_count} {ripe} {counted} {place}."
+        ),
         person_facts=SENTENCES.person_facts[:1],
         scenery=tuple(cut(form) for form in SENTENCES.scenery[:2]),
         events=tuple(
@@ -315,21 +317,43 @@ def test_languages_share_the_grammar_but_no_word() -> None:
     "knob, value",
     [
         ("words", 0.0),
+        ("words", 1.5),
         ("zipf_exponent", -1.0),
+        ("zipf_exponent", 5.0),
         ("facts", 10**9),
         ("facts", 0),
         ("objects", 0),
         ("objects", 4),
         ("friends", 0),
+        ("friends", 21),
         ("events", 0.5),
+        ("events", 41.0),
         ("distance", -1),
+        ("distance", 21),
         ("noise", 1.0),
+        ("noise", float("nan")),
         ("languages", 0),
+        ("languages", 21),
     ],
 )
 def test_knobs_with_which_no_story_can_be_told_are_refused(knob: str, value: float) -> None:
     with pytest.raises(ConfigError, match=rf"data\.grammar\.{knob} = {value}: "):
         next(generate(replace(DEFAULT, **{knob: value}), seed=0, split="train", count=1))
+
+
+@pytest.mark.parametrize("knob, value", [("facts", 0), ("objects", 4), ("distance", 21), ("noise", 1.0)])
+def test_a_configuration_refuses_the_same_knobs(knob: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=rf"data\.grammar\.{knob} = {value} "):
+        compose([Override("data=stories"), Override(f"data.grammar.{knob}={value}")])
+
+
+@pytest.mark.parametrize("knobs", [{"objects": len(THING_LISTS)}, {"friends": 20, "events": 40.0}])
+def test_stories_can_be_told_at_the_end_of_each_range(knobs: dict[str, float]) -> None:
+    """Each further thing needs a list of its own, each further friend a name and a place in the story."""
+    assert len(list(generate(replace(LIGHT, **knobs), seed=0, split="train", count=20))) == 20
+    for name, most in knobs.items():
+        with pytest.raises(ConfigError, match=rf"data\.grammar\.{name} = {most + 1}: "):
+            next(generate(replace(LIGHT, **{name: most + 1}), seed=0, split="train", count=1))
 
 
 def test_the_fingerprint_knows_every_parameter() -> None:
@@ -352,5 +376,6 @@ def test_the_stories_of_a_recipe_version_never_change() -> None:
         repr([(t, w, [tuple(c) for c in choices]) for t, w, choices in shown]).encode()
     ).hexdigest()
     assert GOLDEN.get(RECIPE_VERSION) == found, (
-        "the stories have changed: raise RECIPE_VERSION in lab/data/stories/generator.py and add its hash to GOLDEN"
+        "the stories have changed: raise RECIPE_VERSION in lab/data/stories/generator.py "
+        "and add its hash to GOLDEN"
     )

@@ -7,7 +7,8 @@ from collections.abc import Callable, Container, Iterator, Sequence
 
 import pytest
 
-from lab.data.stories.telling import COPY, LEXICAL, STATE, Choice, Table, Telling, random_pick
+from lab.data.stories.decision_table import DecisionTable
+from lab.data.stories.telling import COPY, LEXICAL, STATE, Choice, Telling, random_pick
 
 
 def all_tellings(tell: Callable[[Telling], None], noise: float = 0.0) -> Iterator[Telling]:
@@ -44,13 +45,13 @@ def outcomes(tell: Callable[[Telling], None], noise: float = 0.0) -> dict[str, t
 
 
 def test_bits_fall_on_the_words_that_rule_others_out() -> None:
-    table = Table(("an owl", "a cat", "a cow"), (2.0, 1.0, 1.0), LEXICAL)
+    table = DecisionTable(("an owl", "a cat", "a cow"), (2.0, 1.0, 1.0), LEXICAL)
     texts = outcomes(lambda telling: telling.say(table))
     assert texts == {"an owl": (1.0, 0.0), "a cat": (1.0, 1.0), "a cow": (1.0, 1.0)}
 
 
 def test_what_is_excluded_costs_the_others_less() -> None:
-    table = Table(("red ball", "red kite", "old ball"), (1.0, 1.0, 2.0), LEXICAL)
+    table = DecisionTable(("red ball", "red kite", "old ball"), (1.0, 1.0, 2.0), LEXICAL)
     texts = outcomes(lambda telling: telling.say(table, (1,)))
     assert texts["red ball"] == pytest.approx((math.log2(3), 0.0))
     assert texts["old ball"] == pytest.approx((math.log2(3 / 2), 0.0))
@@ -67,15 +68,18 @@ def test_equally_likely_alternatives() -> None:
 @pytest.mark.parametrize("alternatives", [("the park", "the park gate"), ("a", "a"), ("ball. Then", "ball.")])
 def test_an_alternative_that_starts_another_is_refused(alternatives: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="ambiguous"):
-        Table(alternatives, (1.0,) * len(alternatives), LEXICAL)
+        DecisionTable(alternatives, (1.0,) * len(alternatives), LEXICAL)
     with pytest.raises(ValueError, match="ambiguous"):
         Telling(random_pick("")).say_one_of(alternatives, LEXICAL)
 
 
 def test_white_space_must_follow_from_the_words() -> None:
     with pytest.raises(ValueError, match="ambiguous"):
-        Table(("\nThen he", " Then she"), (1.0, 1.0), LEXICAL)
-    assert [words[0] for words in Table(("\nSo he", "Then"), (1.0, 1.0), LEXICAL).words] == ["\nSo", " Then"]
+        DecisionTable(("\nThen he", " Then she"), (1.0, 1.0), LEXICAL)
+    assert [words[0] for words in DecisionTable(("\nSo he", "Then"), (1.0, 1.0), LEXICAL).words] == [
+        "\nSo",
+        " Then",
+    ]
 
 
 def test_a_forced_word_is_free_and_noise_has_its_price() -> None:
@@ -112,7 +116,7 @@ def test_a_choice_sets_the_truth_against_a_candidate() -> None:
 
 
 def test_a_told_text_is_recognised() -> None:
-    table = Table(("an owl", "a cat", "a cow"), (2.0, 1.0, 1.0), LEXICAL)
+    table = DecisionTable(("an owl", "a cat", "a cow"), (2.0, 1.0, 1.0), LEXICAL)
     for index, heard in enumerate(("an owl", "a cat", "a cow")):
         assert Telling(random_pick(""), heard=heard.split()).say(table) == index
     with pytest.raises(ValueError) as stop:

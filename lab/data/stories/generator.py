@@ -1,9 +1,8 @@
 """Which text has an exactly known entropy? Short stories drawn from a grammar that knows P(text).
 
 The grammar tests nine skills, each over its own distance, and says for every word which one. -log2 P(text)
-is the sum of the bits of its words, at every word boundary (lab/data/stories/telling.py). Sentences:
-lab/data/stories/sentences.py, words: lab/data/stories/lexicon.py, state: lab/data/stories/plot.py. Units:
-bits. The texts are ASCII: a position counts characters and bytes alike.
+is the sum of the bits of its words, at every word boundary (lab/data/stories/telling.py). The texts are
+ASCII: a position counts characters and bytes alike.
 """
 
 import dataclasses
@@ -68,11 +67,12 @@ def generate(grammar: Grammar, *, seed: int, split: str, count: int, first: int 
 
 
 def parse(text: str, grammar: Grammar) -> Story:
-    """The same story back from its text alone. ValueError names the byte where the text leaves the grammar."""
+    """The same story back from its text alone. ValueError names the byte where it leaves the grammar."""
     return retell(text, world_of(grammar))
 
 
 def retell(text: str, world: World) -> Story:
+    """The same for a world that is at hand, which may be cut down."""
     heard = text.split()
     language = None
     if world.grammar.languages > 1 and heard:

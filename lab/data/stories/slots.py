@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lab.data.stories.decision_table import DecisionTable
 from lab.data.stories.telling import (
     AGREEMENT,
     COLLOCATION,
@@ -13,10 +14,10 @@ from lab.data.stories.telling import (
     MORAL,
     STATE,
     SYNTAX,
-    Table,
     Telling,
 )
-from lab.data.stories.world import DESCRIBED, LITERAL, TABLE, Described, Step, World
+from lab.data.stories.template import DescribedNouns, DrawnNoun, DrawnWords, LiteralWords, Step
+from lab.data.stories.world import World
 
 PRONOUNS = {"girl": ("she", "her", "her"), "boy": ("he", "him", "his")}
 RIVALS = (("he", "she", "they"), ("him", "her", "them"), ("his", "her", "their"))
@@ -50,25 +51,25 @@ class Slots:
         self.held = self.taken = Thing((), (), None)
 
     def fill(self, steps: Sequence[Step]) -> None:
+        """Tells the steps of a template one after the other."""
         telling = self.telling
         for step in steps:
-            kind = step[0]
-            if kind == LITERAL:
-                telling.words += step[1]
-                telling.bits += step[2]
-                telling.skills += step[3]
-            elif kind == TABLE:
+            if isinstance(step, LiteralWords):
+                telling.words += step.words
+                telling.bits += step.bits
+                telling.skills += step.skills
+            elif isinstance(step, DrawnWords):
                 start = len(telling.words)
-                telling.say(step[1])
-                if step[2]:
-                    table, before, after = step[2]
-                    telling.offer(start, LEXICAL, self.world.strange, table.known, before, after)
-            elif kind == DESCRIBED:
-                self.noun = self.describe(step[1], step[2], step[3])[-1]
+                telling.say(step.table)
+                if step.listed:
+                    known = step.listed.known
+                    telling.offer(start, LEXICAL, self.world.strange, known, step.before, step.after)
+            elif isinstance(step, DrawnNoun):
+                self.noun = self.describe(step.table, step.nouns, step.after)[-1]
             else:
-                getattr(self, step[1])(step[2], step[3], step[4])
+                getattr(self, step.method)(step.argument, step.before, step.after)
 
-    def describe(self, table: Table, kind: Described, after: str) -> tuple[str, ...]:
+    def describe(self, table: DecisionTable, kind: DescribedNouns, after: str) -> tuple[str, ...]:
         """Tells adjectives and their noun after an article; returns them."""
         index = self.telling.say(table)
         _, *adjectives, noun = kind.table.items[index].split()
@@ -220,7 +221,7 @@ class Slots:
     def slot_hideout(self, _: str, before: str, after: str) -> None:
         self.put(self.world.hideouts, before, after)
 
-    def put(self, places: Table, before: str, after: str) -> None:
+    def put(self, places: DecisionTable, before: str, after: str) -> None:
         place = places.items[self.telling.say(places.dressed(before, after))]
         self.held.holder, self.held.place = None, place
 
@@ -308,7 +309,7 @@ class Slots:
         truth, other = ("were", "was") if plural else ("was", "were")
         telling.force("who", SYNTAX)
         for depth in range(1, MAX_DEPTH + 1):
-            telling.say(world.tables["chase"])
+            telling.say(world.chases)
             telling.force("the", SYNTAX)
             telling.say(world.beasts)
             if depth == MAX_DEPTH:
@@ -317,7 +318,7 @@ class Slots:
                 continue
             telling.offer(len(telling.words) - 1, SYNTAX, (truth, other), (truth,))
             break
-        telling.say(world.tables["feeling"].dressed(before, after))
+        telling.say(world.feelings.dressed(before, after))
 
     # --- Facts and the moral ---
 

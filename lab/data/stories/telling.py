@@ -1,8 +1,7 @@
 """What has each word of a told text cost? Decisions over whole words, and the forced words between them.
 
-A decision picks one of several alternatives, each a sequence of whole words and none the start of another
-(Cover & Thomas 2006, section 5.1: prefix codes are uniquely decodable). Nothing else is decided until it
-is out, so a text has one sequence of decisions. Their bits are spread over the words such that
+A decision picks one of several alternatives (lab/data/stories/decision_table.py). Nothing else is decided
+until it is out, so a text has one sequence of decisions. Their bits are spread over the words such that
 
     sum of the bits up to a word  =  -log2 P(a text starts with exactly these whole words)
 
@@ -11,15 +10,16 @@ skill would expect there. Units: bits. Words carry the white space before them a
 them.
 """
 
-import copy
 import math
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
+
+from lab.data.stories.decision_table import Branches, DecisionTable, spaced
 
 SKILLS = ("lexical", "collocation", "syntax", "agreement", "copy", "state", "counting", "moral", "facts")
 LEXICAL, COLLOCATION, SYNTAX, AGREEMENT, COPY, STATE, COUNTING, MORAL, FACTS = range(len(SKILLS))
@@ -46,96 +46,25 @@ class Choice(NamedTuple):
     other: str
 
 
-@lru_cache(maxsize=65536)
-def spaced(text: str) -> tuple[str, ...]:
-    """The words with the white space before them: a leading newline begins a paragraph."""
-    first, *rest = text.split()
-    return (("\n" if text[0] == "\n" else " ") + first, *[" " + word for word in rest])
-
-
-def zipf(count: int, exponent: float) -> tuple[float, ...]:
-    """Zipf-Mandelbrot weights of the ranks 0 ... count - 1 (Mandelbrot 1953)."""
-    return tuple((rank + 2.7) ** -exponent for rank in range(count))
-
-
-class Table:
-    """The alternatives of a decision with their weights, and what each word of each costs and tests.
-
-    skills: of the first word, the second, ...; the last one counts for all further words.
+class Moment(NamedTuple):
+    """A possible forced choice: in place of the words `start` ... `stop` - 1 of the text, one of the
+    `candidates` that is not `allowed` there, with the punctuation `before` and `after` it.
     """
 
-    def __init__(self, items: Sequence[str], weights: Sequence[float], *skills: int) -> None:
-        self.items = tuple(items)
-        self.known = frozenset(items)
-        self.weights = tuple(weights)
-        self.words = [spaced(item) for item in items]
-        self.skills = [(skills + skills[-1:] * len(words))[: len(words)] for words in self.words]
-        self.cumulative = tuple(accumulate(weights))
-        self._tree: dict[str, tuple[str, Any]] | None = self._grow()
-        shared: dict[tuple[str, ...], float] = {}
-        for words, weight in zip(self.words, weights, strict=True):
-            for k in range(len(words) + 1):
-                shared[words[:k]] = shared.get(words[:k], 0.0) + weight
-        self._left = [[shared[words[:k]] for k in range(len(words) + 1)] for words in self.words]
-        self.bits = [_surprisal(left) for left in self._left]
-        self._dressed: dict[tuple[str, str], Table] = {}
-
-    @property
-    def tree(self) -> dict[str, tuple[str, Any]]:
-        if self._tree is None:
-            self._tree = self._grow()
-        return self._tree
-
-    def _grow(self) -> dict[str, tuple[str, Any]]:
-        """A tree of words: word -> (the white space before it, what may follow, or the index of the
-        alternative).
-        """
-        tree: dict[str, tuple[str, Any]] = {}
-        for index, words in enumerate(self.words):
-            node = tree
-            for word in words[:-1]:
-                space, below = node.setdefault(word.strip(), (word[0], {}))
-                if isinstance(below, int) or space != word[0]:
-                    raise ValueError(
-                        f"ambiguous grammar: {self.items[index]!r} and another of {self.items!r}"
-                    )
-                node = below
-            if words[-1].strip() in node:
-                raise ValueError(f"ambiguous grammar: {self.items[index]!r} starts another of {self.items!r}")
-            node[words[-1].strip()] = (words[-1][0], index)
-        return tree
-
-    def bits_without(self, index: int, excluded: Sequence[int]) -> tuple[float, ...]:
-        """The bits of the words of an alternative where some others are out of the question."""
-        words, left = self.words[index], list(self._left[index])
-        for i in excluded:
-            for k in range(len(words) + 1):
-                if self.words[i][:k] == words[:k]:
-                    left[k] -= self.weights[i]
-        return _surprisal(left)
-
-    def dressed(self, before: str, after: str) -> "Table":
-        """The same table with punctuation around every alternative."""
-        if not before and not after:
-            return self
-        if (before, after) not in self._dressed:
-            table = copy.copy(self)
-            table.items = tuple(before + item + after for item in self.items)
-            table.words = [spaced(item) for item in table.items]
-            table._tree = None
-            self._dressed[before, after] = table
-        return self._dressed[before, after]
-
-
-def _surprisal(left: Sequence[float]) -> tuple[float, ...]:
-    return tuple(max(0.0, math.log2(a / b)) for a, b in zip(left, left[1:], strict=False))
+    start: int
+    stop: int
+    skill: int
+    candidates: Sequence[str]
+    allowed: Container[str]
+    before: str
+    after: str
 
 
 @lru_cache(maxsize=65536)
-def _noisy(candidates: tuple[str, ...], truth: int, noise: float, skill: int) -> Table:
+def _noisy(candidates: tuple[str, ...], truth: int, noise: float, skill: int) -> DecisionTable:
     weights = [noise / (len(candidates) - 1)] * len(candidates)
     weights[truth] = 1.0 - noise
-    return Table(candidates, weights, skill)
+    return DecisionTable(candidates, weights, skill)
 
 
 _EQUAL = [tuple(float(i + 1) for i in range(count)) for count in range(64)]
@@ -153,9 +82,9 @@ class Telling:
         self.words: list[str] = []
         self.bits: list[float] = []
         self.skills: list[int] = []
-        self._moments: list[tuple[int, int, int, Sequence[str], Container[str], str, str]] = []
+        self._moments: list[Moment] = []
 
-    def say(self, table: Table, excluded: Sequence[int] = ()) -> int:
+    def say(self, table: DecisionTable, excluded: Sequence[int] = ()) -> int:
         """Picks an alternative, tells it and returns its index."""
         index = (
             self._recognise(table, excluded)
@@ -172,7 +101,7 @@ class Telling:
         """The same for a few alternatives, all equally likely, that the story has made."""
         agreeing = [spaced(alternative) for alternative in alternatives]
         if self._heard is not None:
-            index = self._recognise(Table(alternatives, (1.0,) * len(agreeing), skill), ())
+            index = self._recognise(DecisionTable(alternatives, (1.0,) * len(agreeing), skill), ())
         else:
             index = self._pick(_EQUAL[len(agreeing)], ()) if len(agreeing) > 1 else 0
         told = agreeing[index]
@@ -234,11 +163,12 @@ class Telling:
         before: str,
         after: str,
     ) -> None:
-        self._moments.append((start, stop, skill, candidates, allowed, before, after))
+        """The same for the words from `start` to before `stop`."""
+        self._moments.append(Moment(start, stop, skill, candidates, allowed, before, after))
 
-    def _recognise(self, table: Table, excluded: Container[int]) -> int:
+    def _recognise(self, table: DecisionTable, excluded: Container[int]) -> int:
         assert self._heard is not None
-        node: Any = table.tree
+        node: Branches | int = table.tree
         at = len(self.words)
         while at < len(self._heard) and isinstance(node, dict) and self._heard[at] in node:
             node = node[self._heard[at]][1]
@@ -254,9 +184,9 @@ class Telling:
         words = [translate(word) for word in self.words] if translate else self.words
         words[0] = words[0][1:]
         ends = list(accumulate(map(len, words)))
-        by_skill: dict[int, list] = {}
+        by_skill: dict[int, list[Moment]] = {}
         for moment in self._moments:
-            by_skill.setdefault(moment[2], []).append(moment)
+            by_skill.setdefault(moment.skill, []).append(moment)
         choices = []
         for skill, moments in by_skill.items():
             for i in range(min(MAX_CHOICES, len(moments))):

@@ -1,18 +1,19 @@
-"""What do all stories of a grammar share? Its decision tables, its compiled sentences and its table of facts."""
+"""What do all stories of a grammar share? Decision tables, compiled sentences and the table of facts."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from functools import cache, lru_cache
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 from lab.config.grammar import misfit_knobs
 from lab.config.schema import Grammar
 from lab.config.strict import ConfigError
-from lab.data.stories.inflection import plural, with_article
-from lab.data.stories.lexicon import LEXICON, Lexicon, digest, ranked
+from lab.data.stories.decision_table import DecisionTable, zipf
+from lab.data.stories.lexicon import LEXICON, Lexicon, digest, plural, ranked, with_article
 from lab.data.stories.sentences import SENTENCES, Event, Form, Sentences
-from lab.data.stories.telling import COLLOCATION, LEXICAL, SYNTAX, Table, spaced, zipf
+from lab.data.stories.telling import COLLOCATION, LEXICAL, SYNTAX
+from lab.data.stories.template import DescribedNouns, Step, compile_template
 
 OWN = 10
 """Adjectives that each noun has of its own; of verbs it has some more."""
@@ -20,30 +21,25 @@ OWN = 10
 THING_LISTS = ("toys", "tools", "treasures")
 """Two things of a story never share a noun: each comes from a list of its own."""
 
-Step = tuple
-"""One part of a compiled template: literal words, a table, a described noun, or a slot of the plot."""
-LITERAL, TABLE, DESCRIBED, SLOT = range(4)
+MORE_WORDS = (
+    "she her he him his girl boy they them their it is i have here you yourself has still had carried wore"
+).split()
+"""Words that only lab/data/stories/slots.py says."""
 
 
-class Described(NamedTuple):
-    """Nouns with their own adjectives, "a tiny golden key"; `fitting` has the nouns that go with the
-    adjectives.
-    """
-
-    table: Table
-    nouns: tuple[str, ...]
-    fitting: dict[tuple[str, ...], frozenset[str]]
+Item = TypeVar("Item")
+"""Of a word list: a word, a phrase, or a noun with its plural."""
 
 
 class Forms(NamedTuple):
     """Sentences that can follow: the table of their heads, and per head what comes then."""
 
-    table: Table
+    table: DecisionTable
     bodies: tuple[tuple[str, tuple[Step, ...]], ...]
 
 
 class World:
-    """All that is fixed before a story begins. Raises ConfigError for knobs with which no story can be told."""
+    """All that is fixed before a story begins. ConfigError for knobs with which no story can be told."""
 
     def __init__(self, grammar: Grammar, lexicon: Lexicon, sentences: Sentences) -> None:
         if problems := misfit_knobs(grammar):
@@ -52,21 +48,23 @@ class World:
         self.lexicon = lexicon
         self.sentences = sentences
         self._facts: dict[tuple[str, str], str] = {}
-        self._menus: dict[tuple, Forms] = {}
+        self._menus: dict[tuple[tuple[bool, ...], float], Forms] = {}
+        self._compiled: dict[str, tuple[Step, ...]] = {}
         self._name_people()
         self._make_tables()
         self._compile_sentences()
 
-    def cut(self, items: tuple) -> tuple:
+    def cut(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
         """The frequent share of a word list."""
         return items[: max(2, round(self.grammar.words * len(items)))]
 
     def weights(self, count: int) -> tuple[float, ...]:
+        """How likely the words of a list of that length are, by rank."""
         return zipf(count, self.grammar.zipf_exponent)
 
-    def _plain(self, items: tuple[str, ...], skill: int = LEXICAL) -> Table:
+    def _plain(self, items: tuple[str, ...], skill: int = LEXICAL) -> DecisionTable:
         items = self.cut(items)
-        return Table(items, self.weights(len(items)), skill)
+        return DecisionTable(items, self.weights(len(items)), skill)
 
     def _name_people(self) -> None:
         """Four fifths of the facts are about people, the rest about towns."""
@@ -80,20 +78,23 @@ class World:
                 len(lexicon.towns) * len(lexicon.town_facts) / 0.2,
             )
             raise ConfigError(
-                f"data.grammar.facts = {grammar.facts}: there are names for {int(most)} facts. Ask for no more."
+                f"data.grammar.facts = {grammar.facts}: there are names for {int(most)} facts. "
+                "Ask for no more."
             )
         both = [name for pair in zip(girls, boys, strict=False) for name in pair] + list(girls[len(boys) :])
         self.gender = {**dict.fromkeys(girls, "girl"), **dict.fromkeys(boys, "boy")}
-        self.names = Table(both, self.weights(len(both)), LEXICAL)
-        self.girls = Table(girls, self.weights(len(girls)), LEXICAL)
-        self.boys = Table(boys, self.weights(len(boys)), LEXICAL)
-        self.towns = Table(lexicon.towns[:towns], self.weights(towns), LEXICAL)
+        self.names = DecisionTable(both, self.weights(len(both)), LEXICAL)
+        self.girls = DecisionTable(girls, self.weights(len(girls)), LEXICAL)
+        self.boys = DecisionTable(boys, self.weights(len(boys)), LEXICAL)
+        self.towns = DecisionTable(lexicon.towns[:towns], self.weights(towns), LEXICAL)
         self.name_index = {name: i for i, name in enumerate(both)}
 
     def _make_tables(self) -> None:
         lexicon = self.lexicon
         self.places = self._plain(lexicon.places)
-        self.tables = {
+        self.chases = self._plain(lexicon.chases)
+        self.feelings = self._plain(lexicon.feelings)
+        self.lists = {
             "weather": self._plain(lexicon.weathers),
             "time": self._plain(lexicon.times),
             "relative": self._plain(lexicon.relatives),
@@ -105,26 +106,27 @@ class World:
             "smell": self._plain(lexicon.smells),
             "heard": self._plain(lexicon.things_heard),
             "manner": self._plain(lexicon.manners),
-            "feeling": self._plain(lexicon.feelings),
+            "feeling": self.feelings,
             "joy": self._plain(lexicon.joys),
             "speech": self._plain(lexicon.speech),
-            "chase": self._plain(lexicon.chases),
+            "chase": self.chases,
         }
         self.traits = self._plain(with_article(lexicon.traits))
-        self.go_on = [Table((verb, "that"), (0.6, 0.4), SYNTAX) for verb in ("was", "were")]
+        self.go_on = [DecisionTable((verb, "that"), (0.6, 0.4), SYNTAX) for verb in ("was", "were")]
         self.rival_adjectives = (self.cut(lexicon.looks), self.cut(lexicon.materials))
         self.strange = self.cut(lexicon.people)
         self.hideouts = self._plain(lexicon.hideouts)
         self.where = self.places.items + self.hideouts.items
         self.numbers = lexicon.numbers
         self.counted = self.cut(lexicon.counted)
-        self.counted_table = Table(
+        self.counted_table = DecisionTable(
             [many for _, many in self.counted], self.weights(len(self.counted)), LEXICAL
         )
         self.morals = lexicon.morals
         looks, materials = lexicon.looks, lexicon.materials
+        animals = self._describe(lexicon.animals, lexicon.animal_adjectives)
         self.described = {
-            "animal": self._describe(lexicon.animals, lexicon.animal_adjectives),
+            "animal": animals,
             "plant": self._describe(lexicon.plants, lexicon.plant_adjectives),
             "person": self._describe(lexicon.people, lexicon.people_adjectives),
             "cloth": self._describe(lexicon.clothes, lexicon.fabrics),
@@ -133,7 +135,7 @@ class World:
         self.things = [self._describe(getattr(lexicon, name), looks, materials) for name in THING_LISTS]
         self.own_verbs = {
             animal: self._plain(ranked(lexicon.animal_verbs, animal)[: OWN + 2], COLLOCATION)
-            for animal in self.described["animal"].nouns
+            for animal in animals.nouns
         }
         deeds: dict[str, list[str]] = {}
         for verb, thing in (deed.split(" ", 1) for deed in lexicon.deeds):
@@ -146,11 +148,13 @@ class World:
             for verb, weight in zip(verbs, self.weights(len(verbs)), strict=True)
             for thing, own in zip(self.cut(tuple(deeds[verb])), self.weights(len(deeds[verb])), strict=False)
         ]
-        self.deed_table = Table([pair for pair, _ in pairs], [w for _, w in pairs], LEXICAL, COLLOCATION)
+        self.deed_table = DecisionTable(
+            [pair for pair, _ in pairs], [w for _, w in pairs], LEXICAL, COLLOCATION
+        )
         creatures = self.cut(lexicon.people)
         beasts = self.cut(lexicon.animals)
         self.creatures, self.beasts = (
-            Table(
+            DecisionTable(
                 [form for noun in nouns for form in (noun, plural(noun))],
                 [weight for weight in self.weights(len(nouns)) for _ in range(2)],
                 LEXICAL,
@@ -158,7 +162,7 @@ class World:
             for nouns in (creatures, beasts)
         )
 
-    def _describe(self, nouns: tuple[str, ...], *adjectives: tuple[str, ...]) -> Described:
+    def _describe(self, nouns: tuple[str, ...], *adjectives: tuple[str, ...]) -> DescribedNouns:
         """Each noun has its own adjectives of each sort, most frequent first."""
         nouns = self.cut(nouns)
         phrases, weights = [], []
@@ -178,8 +182,8 @@ class World:
                 weights.append(weight)
                 fitting.setdefault(before, set()).add(noun)
         skills = (LEXICAL, LEXICAL, *(COLLOCATION,) * len(adjectives))
-        table = Table(with_article(phrases), weights, *skills)
-        return Described(table, nouns, {key: frozenset(value) for key, value in fitting.items()})
+        table = DecisionTable(with_article(phrases), weights, *skills)
+        return DescribedNouns(table, nouns, {key: frozenset(value) for key, value in fitting.items()})
 
     def fact(self, key: str, attribute: str, values: tuple[str, ...]) -> str:
         """The table of facts: the same in all stories, whatever their seed."""
@@ -200,7 +204,7 @@ class World:
         """All words, lower case: those of the templates first, since they are the most frequent."""
         lexicon = replace(self.lexicon, girls=(), boys=(), towns=())
         texts = [*_strings(self.sentences), *_strings(lexicon), *self.names.items, *self.towns.items]
-        words = [word for text in texts for word in re.sub(r"\{[^}]*\}|[\[\]|/]", " ", text).split()]
+        words = [word for text in texts for word in re.sub(r"\{[^}]*\}|[\[\]|]", " ", text).split()]
         nouns = (*self.lexicon.people, *self.lexicon.animals)
         words += [*map(plural, nouns), "that", "were", "was", "who", "a", "an", "the", *MORE_WORDS]
         return tuple(word for word in dict.fromkeys(word.strip('".,!?:').lower() for word in words) if word)
@@ -232,21 +236,21 @@ class World:
     def _headed(self, name: str, template: str) -> Form:
         """Split before the first slot; the fact that the frame tells is named in its slot."""
         at = template.index("{")
-        return template[:at].strip(), template[at:].replace("fact}", f"fact:{name}}}")
+        return Form((template[:at].strip(),), template[at:].replace("fact}", f"fact:{name}}}"))
 
     def forms(self, named: list[tuple[str, Form]], weights: Sequence[float] | None = None) -> Forms:
         """The table of all heads of all forms. A form's weight is spread over its heads."""
         heads, head_weights, bodies = [], [], []
         weights = weights or self.weights(len(named))
-        for (name, (form_heads, body)), weight in zip(named, weights, strict=True):
-            own = form_heads.split("/")
-            total = sum(self.weights(len(own)))
-            steps = self.compile(body)
-            for head, head_weight in zip(own, self.weights(len(own)), strict=True):
+        for (name, form), weight in zip(named, weights, strict=True):
+            shares = self.weights(len(form.heads))
+            total = sum(shares)
+            steps = self.compile(form.body)
+            for head, head_weight in zip(form.heads, shares, strict=True):
                 heads.append(head)
                 head_weights.append(weight * head_weight / total)
                 bodies.append((name, steps))
-        return Forms(Table(heads, head_weights, SYNTAX), tuple(bodies))
+        return Forms(DecisionTable(heads, head_weights, SYNTAX), tuple(bodies))
 
     def menu(self, legal: tuple[bool, ...], end: float) -> Forms:
         """The events that the state allows; with probability `end` the story ends instead."""
@@ -264,55 +268,27 @@ class World:
             self._menus[key] = self.forms(named, weights)
         return self._menus[key]
 
-    @cache  # noqa: B019
     def compile(self, template: str) -> tuple[Step, ...]:
-        """The template as steps; literal words in a row are one step."""
-        steps: list[Step] = []
-        literal: list[str] = []
-
-        def flush() -> None:
-            if literal:
-                words = spaced(" ".join(literal))
-                steps.append((LITERAL, words, (0.0,) * len(words), (SYNTAX,) * len(words)))
-                literal.clear()
-
-        for part in re.findall(r"[^\s\[\]{}]*(?:\[[^]]*\]|\{[^}]*\})[^\s\[\]{}]*|\S+", template):
-            slot = re.fullmatch(r"(.*)(?:\[([^]]*)\]|\{([^}]*)\})(.*)", part)
-            if not slot:
-                literal.append(part)
-                continue
-            flush()
-            before, options, name, after = slot.groups()
-            if options:
-                choices = options.split("|")
-                table = Table(choices, self.weights(len(choices)), SYNTAX).dressed(before, after)
-                steps.append((TABLE, table, None))
-            elif name in self.tables:
-                table = self.tables[name]
-                steps.append((TABLE, table.dressed(before, after), (table, before, after)))
-            elif name[2:] in self.described and name.startswith("a_"):
-                kind = self.described[name[2:]]
-                steps.append((DESCRIBED, kind.table.dressed(before, after), kind, after))
-            else:
-                name, _, argument = name.partition(":")
-                steps.append((SLOT, f"slot_{name}", argument, before, after))
-        flush()
-        return tuple(steps)
-
-
-MORE_WORDS = "she her he him his girl boy they them their it is i have here you yourself has still had carried wore".split()
+        """The template as steps."""
+        if template not in self._compiled:
+            self._compiled[template] = compile_template(
+                template, lists=self.lists, described=self.described, weights=self.weights
+            )
+        return self._compiled[template]
 
 
 def _strings(value: object) -> list[str]:
+    """All strings inside a record of the lexicon or the sentences, field by field."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, tuple):
         return [text for item in value for text in _strings(item)]
-    if isinstance(value, Event | Lexicon | Sentences):
+    if isinstance(value, Event | Form | Lexicon | Sentences):
         return [text for field in fields(value) for text in _strings(getattr(value, field.name))]
     return []
 
 
 @lru_cache(maxsize=16)
 def world_of(grammar: Grammar, lexicon: Lexicon = LEXICON, sentences: Sentences = SENTENCES) -> World:
+    """The world of a grammar, made once. Raises ConfigError for knobs with which no story can be told."""
     return World(grammar, lexicon, sentences)
