@@ -23,7 +23,7 @@ from typing import NamedTuple
 from lab.config.schema import Data
 from lab.config.strict import ConfigError
 from lab.data import near_duplicates
-from lab.data.files import SUFFIXES, kind, read_documents
+from lab.data.readers import SUFFIXES, kind, read_documents
 from lab.data.shards import file_sha256
 from lab.data.stories import generator as stories
 from lab.data.stories import tellers

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from lab.config.strict import ConfigError
-from lab.data.files import LONGEST, read_documents
+from lab.data.readers import LONGEST, read_documents
 from tests import paths
 
 SHARED = paths.SHARED / "data"
