@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.data.shards import FORMAT_VERSION
+from lab.data.shard_meta import FORMAT_VERSION
 
 VOCABULARY = [b"", *(b"abcdefghi"[:n] for n in range(1, 10))]  # id n stands for n bytes
 
@@ -60,7 +60,9 @@ def write_shards(
         "format_version": FORMAT_VERSION,
         "dtype": "<u2",
         "vocab_size": len(vocabulary),
+        "corpus": "text",
         "fingerprint": "f",
+        "provenance": "written by hand",
         "tokenizer_hash": "t",
         "unigram_bpb": 1.0,
         "skills": list(skills),

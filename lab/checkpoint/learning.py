@@ -87,5 +87,5 @@ def _best_ngram(record: dict[str, Any], cache: Path) -> tuple[str, dict[str, flo
     )
     if not lines:
         raise ConfigError(f"data.stories = {config.data.stories}: too many to count n-grams of.")
-    best = min(lines, key=lambda line: line["bpb"])
-    return f"{best['order']}-gram", best["skills"]
+    best = min(lines, key=lambda line: line.bpb)
+    return f"{best.order}-gram", best.skills

@@ -20,6 +20,7 @@ def axes(options: argparse.Namespace, overrides: list[str]) -> int:
 
 def baselines(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.config.compose import Override, compose
+    from lab.config.strict import plain
     from lab.data import ngram
     from lab.plan.planned_arm import prepared
     from lab.sweep.progress import preparing
@@ -28,8 +29,8 @@ def baselines(options: argparse.Namespace, overrides: list[str]) -> int:
     with preparing() as show:
         folder, _ = prepared(config, cache=places.CACHE, progress=show)
     rows = [
-        {"id": f"{n['order']}-gram", "state": "measured", **n}
-        for n in ngram.baselines(
+        {"id": f"{line.order}-gram", "state": "measured", **plain(line)}
+        for line in ngram.baselines(
             folder, documents=config.evaluation.documents, context_length=config.size.context_length
         )
     ]

@@ -24,7 +24,7 @@ from lab.config.schema import Data
 from lab.config.strict import ConfigError
 from lab.data import near_duplicates
 from lab.data.readers import SUFFIXES, kind, read_documents
-from lab.data.shards import file_sha256
+from lab.data.shard_meta import file_sha256
 from lab.data.stories import generator as stories
 from lab.data.stories import tellers
 from lab.data.stories.generator import Story
@@ -150,7 +150,7 @@ def _hash(path: Path) -> str:
 
 
 def _read_all(paths: Sequence[Path], field: str) -> Documents:
-    """The documents of all files, which advance together: the first documents are a fair sample of the files."""
+    """The documents of all files, which advance together: the first ones are a fair sample of the files."""
     for first in range(0, len(paths), MOST_OPEN):
         files = [_read_file(path, field) for path in paths[first : first + MOST_OPEN]]
         for document in heapq.merge(*files, key=lambda document: document.read):
@@ -175,8 +175,8 @@ def _held_out(documents: Documents, split: str, fraction: float) -> Documents:
             yield document
     if empty and count and smallest == largest:
         raise ConfigError(
-            "data.path: holds only 1 different document, and both splits need one. Separate documents by lines of "
-            "<|endoftext|> or by blank lines, or give data.validation_path."
+            "data.path: holds only 1 different document, and both splits need one. Separate documents by "
+            "lines of <|endoftext|> or by blank lines, or give data.validation_path."
         )
     if empty and count:
         bound = (

@@ -9,6 +9,7 @@ this.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,6 +52,29 @@ class ChoiceBatch:
     skill: np.ndarray
 
 
+class ScoredRow(NamedTuple):
+    """A row that an evaluation scores: its document's number, and its first, its last scored and its last
+    exact token in the validation stream.
+    """
+
+    document: int
+    first: int
+    last: int
+    exact: int
+
+
+class ForcedChoice(NamedTuple):
+    """Two rows of tokens that are equal before `start`: the one goes on as the text does, the other as the
+    grammar forbids. length: of the longer one.
+    """
+
+    start: int
+    length: int
+    skill: int
+    truth: np.ndarray
+    other: np.ndarray
+
+
 def evaluation_batches(
     shards: Shards, context_length: int, *, documents: int, rows: int
 ) -> list[EvaluationBatch]:
@@ -61,15 +85,13 @@ def evaluation_batches(
     <|endoftext|> is scored too, and stands for 0 bytes. Rows of like length stand together, so that little
     is padding.
     """
-    found = sorted(spans(shards, context_length, documents), key=lambda span: span[1] - span[2])
+    found = sorted(scored_rows(shards, context_length, documents), key=lambda row: row.first - row.last)
     chunks = [found[i : i + rows] for i in range(0, len(found), rows)]
     return [_evaluation_batch(shards, chunk, rows, context_length) for chunk in chunks]
 
 
-def spans(shards: Shards, context_length: int, documents: int) -> list[tuple[int, int, int, int]]:
-    """Per row: its document, and its first, its last scored and its last exact token in the validation
-    stream.
-    """
+def scored_rows(shards: Shards, context_length: int, documents: int) -> list[ScoredRow]:
+    """The rows of the first `documents` validation documents, each cut into pieces of context_length."""
     starts = shards.validation_documents[:documents].tolist()
     ends = [*shards.validation_documents[1 : documents + 1].tolist(), len(shards.validation_stream) - 1]
     found = []
@@ -77,7 +99,7 @@ def spans(shards: Shards, context_length: int, documents: int) -> list[tuple[int
         for first in range(start, end, context_length):
             last = min(first + context_length, end)
             exact = _last_word_end(shards, first, last) if first == start else first
-            found.append((document, first, last, exact))
+            found.append(ScoredRow(document, first, last, exact))
     return found
 
 
@@ -90,9 +112,9 @@ def _last_word_end(shards: Shards, first: int, last: int) -> int:
 
 
 def _evaluation_batch(
-    shards: Shards, chunk: list[tuple[int, int, int, int]], rows: int, context_length: int
+    shards: Shards, chunk: list[ScoredRow], rows: int, context_length: int
 ) -> EvaluationBatch:
-    length = _padded(max(last - first for _, first, last, _ in chunk), context_length)
+    length = _padded(max(row.last - row.first for row in chunk), context_length)
     tokens = np.full((rows, length + 1), END_OF_TEXT_ID, dtype=np.int64)
     scored = np.zeros((rows, length), dtype=bool)
     skill = np.full(tokens.shape, NO_SKILL, dtype=np.uint8)
@@ -126,22 +148,19 @@ def choice_batches(
     """
     if not shards.skills or not choices:
         return []
-    picked: list[tuple[int, int, int, np.ndarray, np.ndarray]] = []
+    picked: list[ForcedChoice] = []
     for skill in range(len(shards.skills)):
         fitting = [
-            (length, start, skill, truth, other)
-            for start, length, truth, other in _choices_of(shards, skill, documents)
-            if length <= context_length
+            choice for choice in _choices_of(shards, skill, documents) if choice.length <= context_length
         ]
         every = max(1.0, len(fitting) / choices)
         picked += [fitting[int(i * every)] for i in range(min(choices, len(fitting)))]
-    picked.sort(key=lambda choice: choice[0])
+    picked.sort(key=lambda choice: choice.length)
     pairs = max(1, rows // 2)
     return [_choice_batch(picked[i : i + pairs], context_length) for i in range(0, len(picked), pairs)]
 
 
-def _choices_of(shards: Shards, skill: int, documents: int) -> list[tuple[int, int, np.ndarray, np.ndarray]]:
-    """(where the continuation starts in its row, row length, row with the truth, row with the other)."""
+def _choices_of(shards: Shards, skill: int, documents: int) -> list[ForcedChoice]:
     document = np.searchsorted(shards.validation_documents, shards.choices[:, 0], side="right") - 1
     wanted = (shards.choices[:, 1] == skill) & (document < documents)
     starts = shards.validation_documents[document[wanted]].tolist()
@@ -151,23 +170,22 @@ def _choices_of(shards: Shards, skill: int, documents: int) -> list[tuple[int, i
     ):
         truth = shards.validation_stream[first : position + true_length]
         other = np.concatenate((truth[: position - first], shards.choice_tokens[offset : offset + length]))
-        found.append((position - first, max(len(truth), len(other)), truth, other))
+        longest = max(len(truth), len(other))
+        found.append(ForcedChoice(position - first, longest, skill, truth, other))
     return found
 
 
-def _choice_batch(
-    picked: list[tuple[int, int, int, np.ndarray, np.ndarray]], context_length: int
-) -> ChoiceBatch:
-    length = _padded(max(longest for longest, *_ in picked), context_length)
-    sequences = [sequence for *_, truth, other in picked for sequence in (truth, other)]
+def _choice_batch(picked: list[ForcedChoice], context_length: int) -> ChoiceBatch:
+    length = _padded(max(choice.length for choice in picked), context_length)
+    sequences = [sequence for choice in picked for sequence in (choice.truth, choice.other)]
     tokens = np.full((len(sequences), length), END_OF_TEXT_ID, dtype=np.int64)
     for row, sequence in enumerate(sequences):
         tokens[row, : len(sequence)] = sequence
     return ChoiceBatch(
         tokens,
-        start=np.array([start for _, start, *_ in picked]).repeat(2),
+        start=np.array([choice.start for choice in picked]).repeat(2),
         end=np.array([len(sequence) for sequence in sequences]),
-        skill=np.array([skill for _, _, skill, *_ in picked], dtype=np.uint8),
+        skill=np.array([choice.skill for choice in picked], dtype=np.uint8),
     )
 
 

@@ -8,11 +8,11 @@ distribution gives.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from lab.config.strict import ConfigError
 from lab.data.corpus import Corpus, Document, Documents, batches, digest
 from lab.data.near_duplicates import SIMILAR, Index
+from lab.data.shard_meta import NearDuplicates
 
 MOST_SHARE = 0.01
 
@@ -36,14 +36,10 @@ class Leaks:
             yield from self._without_near(self._without_same(training))
         self._refuse()
 
-    def near_duplicates(self) -> dict[str, Any]:
+    def near_duplicates(self) -> NearDuplicates:
         """For the record, once all training documents are through."""
         first = self._first(self._near, "nearly") if self._near else None
-        return {
-            "validation_documents": len(self._near),
-            "training_documents_dropped": self._dropped,
-            "first": first,
-        }
+        return NearDuplicates(len(self._near), self._dropped, first)
 
     def _without_same(self, training: Documents) -> Documents:
         for document in training:
@@ -76,13 +72,15 @@ class Leaks:
             )
         if not self._corpus.drops_near_duplicates and len(self._near) > MOST_SHARE * len(self._validation):
             raise ConfigError(
-                f"data.validation_path: {len(self._near)} {of} are nearly in the training set too, at a similarity of "
-                f"{SIMILAR} or more (first: {self._first(self._near, 'nearly')}). Remove them from one of the two."
+                f"data.validation_path: {len(self._near)} {of} are nearly in the training set too, at a "
+                f"similarity of {SIMILAR} or more (first: {self._first(self._near, 'nearly')}). Remove them "
+                "from one of the two."
             )
         if self._dropped > self._passed:
             raise ConfigError(
-                f"data.path: {self._dropped} of {self._dropped + self._passed} training documents nearly equal one held "
-                f"out (first: {self._first(self._near, 'nearly')}). Remove near copies, or give data.validation_path."
+                f"data.path: {self._dropped} of {self._dropped + self._passed} training documents nearly "
+                f"equal one held out (first: {self._first(self._near, 'nearly')}). Remove near copies, or "
+                "give data.validation_path."
             )
 
     def _first(self, found: dict[int, Document], how: str) -> str:

@@ -12,12 +12,13 @@ first validation documents, whole.
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 
-from lab.data.evaluation import spans
+from lab.config.strict import plain, read
+from lab.data.evaluation import scored_rows
 from lab.data.shards import END_OF_TEXT_ID, Shards
 
 UNSEEN = -1
@@ -26,9 +27,13 @@ VERSION = 3  # raised by hand when the counting changes
 MOST_TOKENS = 20_000_000  # counting these takes half a minute and 2 GB
 
 
-class Baseline(TypedDict):
-    """counted_tokens: of the training stream; all of them, or its first documents where there are more
-    than 20 million.
+@dataclass(frozen=True)
+class NgramLine:
+    """How well the n-grams of one order predict: bits per UTF-8 byte of text, nats per token, and the
+    excess over the floor in bits a word of each skill, where the corpus has a floor.
+
+    counted_tokens: of the training stream; all of them, or its first documents where there are more than 20
+    million.
     """
 
     order: int
@@ -38,14 +43,19 @@ class Baseline(TypedDict):
     skills: dict[str, float]
 
 
+@dataclass(frozen=True)
+class KeptLines:
+    """The file beside the shards that keeps the lines, and the version of the counting that they are from."""
+
+    version: int
+    baselines: list[NgramLine]
+
+
 def baseline(
     shards: Shards, *, orders: Sequence[int], documents: int | None, context_length: int
-) -> list[Baseline]:
-    """Per order, the loss on the first `documents` validation documents (None: on all), in bits per UTF-8
-    byte and nats per token.
-
-    skills: the excess over the floor in bits a word of each skill, where the corpus has one, over the
-    words that a model of context_length is judged by.
+) -> list[NgramLine]:
+    """Per order, the loss on the first `documents` validation documents (None: on all); of the skills, on
+    the words that a model of context_length is judged by.
     """
     validation = shards.validation_stream
     if documents is not None and documents < len(shards.validation_documents):
@@ -59,13 +69,13 @@ def baseline(
     scored_bytes = int(shards.token_bytes[validation].sum())
     total_bits = nats.sum(axis=1) / np.log(2)
     return [
-        {
-            "order": order,
-            "counted_tokens": len(training),
-            "bpb": float(total_bits[order - 1] / scored_bytes),
-            "nats_per_token": float(nats[order - 1].mean()),
-            "skills": _skill_excess(shards, nats[order - 1], context_length),
-        }
+        NgramLine(
+            order=order,
+            counted_tokens=len(training),
+            bpb=float(total_bits[order - 1] / scored_bytes),
+            nats_per_token=float(nats[order - 1].mean()),
+            skills=_skill_excess(shards, nats[order - 1], context_length),
+        )
         for order in orders
     ]
 
@@ -73,7 +83,7 @@ def baseline(
 def _skill_excess(shards: Shards, nats: np.ndarray, context_length: int) -> dict[str, float]:
     """Bits a word of each skill beyond its exact surprisal. A word's tokens are summed as they are."""
     total, words = np.zeros(len(shards.skills)), np.zeros(len(shards.skills))
-    for _, first, _, exact in spans(shards, context_length, len(shards.validation_documents)):
+    for _, first, _, exact in scored_rows(shards, context_length, len(shards.validation_documents)):
         if not first < exact <= len(nats):
             continue
         skill = shards.validation_skill[first + 1 : exact + 1]
@@ -84,19 +94,17 @@ def _skill_excess(shards: Shards, nats: np.ndarray, context_length: int) -> dict
     return {name: float(t / n) for name, t, n in zip(shards.skills, total, words, strict=True) if n}
 
 
-def baselines(folder: Path, *, documents: int, context_length: int) -> list[Baseline]:
+def baselines(folder: Path, *, documents: int, context_length: int) -> list[NgramLine]:
     """The baselines of the shards in `folder`, orders 1 to 5; counted once and kept beside the shards."""
-    shards = Shards.open(folder)
     path = folder / f"ngram-{documents}-{context_length}.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
-    if kept.get("version") != VERSION:
-        counted = baseline(shards, orders=ORDERS, documents=documents, context_length=context_length)
-        kept = {"version": VERSION, "baselines": counted}
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps(kept, indent=1))
-        temporary.replace(path)
-    found: list[Baseline] = kept["baselines"]
-    return found
+    if kept.get("version") == VERSION:
+        return read(KeptLines, kept, source=f"{path}", fix="Remove the file.").baselines
+    lines = baseline(Shards.open(folder), orders=ORDERS, documents=documents, context_length=context_length)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(plain(KeptLines(VERSION, lines)), indent=1))
+    temporary.replace(path)
+    return lines
 
 
 def witten_bell(train: np.ndarray, validation: np.ndarray, *, order: int, vocab_size: int) -> np.ndarray:

@@ -21,16 +21,8 @@ import numpy as np
 from lab.config.schema import Data, Vocab
 from lab.data.corpus import Corpus, Document, Documents, batches, open_corpus
 from lab.data.leaks import Leaks
-from lab.data.shards import (
-    END_OF_TEXT_ID,
-    FORMAT_VERSION,
-    NO_SKILL,
-    ShardError,
-    Shards,
-    file_sha256,
-    meta_checksum,
-    token_dtype,
-)
+from lab.data.shard_meta import FORMAT_VERSION, NAME, FileSeal, ShardError, ShardMeta, SplitCounts, write_meta
+from lab.data.shards import END_OF_TEXT_ID, NO_SKILL, Shards, token_dtype
 from lab.data.stories.generator import SKILLS, Story
 from lab.data.tokenizer import TRAINING_BYTES, Tokenizer, tokenizer_hash, train_tokenizer
 
@@ -108,10 +100,8 @@ def _build(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: Pro
     token_bytes = np.array([len(token) for token in tokenizer.vocabulary], dtype=np.int32)
     np.save(folder / "token_bytes.npy", token_bytes)
 
-    counts = {
-        "train": _write_split(folder, "train", chain(sample, training), tokenizer, token_bytes, progress),
-        "validation": _write_split(folder, "validation", validation, tokenizer, token_bytes, progress),
-    }
+    train = _write_split(folder, "train", chain(sample, training), tokenizer, token_bytes, progress)
+    held_out = _write_split(folder, "validation", validation, tokenizer, token_bytes, progress)
     languages = sorted({document.lang for document in validation if document.lang})
     indices = [languages.index(document.lang) if document.lang else -1 for document in validation]
     np.save(folder / "validation_language.npy", np.array(indices, dtype=np.int16))
@@ -122,27 +112,24 @@ def _build(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: Pro
 
     for file in folder.iterdir():
         _sync(file)
-    meta = {
-        "format_version": FORMAT_VERSION,
-        "dtype": token_dtype(tokenizer.vocab_size).str,
-        "vocab_size": tokenizer.vocab_size,
-        **counts,
-        "corpus": data.name,
-        "fingerprint": corpus.fingerprint,
-        "provenance": corpus.provenance,
-        "near_duplicates": leaks.near_duplicates(),
-        "skills": SKILLS if corpus.has_floor else [],
-        "languages": languages,
-        "tokenizer_hash": tokenizer_hash(tokenizer),
-        "unigram_bpb": _unigram_bits(stream) / counts["validation"]["bytes"],
-        "files": {
-            file.name: {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
-            for file in sorted(folder.iterdir())
-        },
-    }
-    meta["checksum"] = meta_checksum(meta)
-    (folder / "meta.json").write_text(json.dumps(meta, indent=1, allow_nan=False))
-    _sync(folder / "meta.json")
+    meta = ShardMeta(
+        format_version=FORMAT_VERSION,
+        dtype=token_dtype(tokenizer.vocab_size).str,
+        vocab_size=tokenizer.vocab_size,
+        train=train,
+        validation=held_out,
+        corpus=data.name,
+        fingerprint=corpus.fingerprint,
+        provenance=corpus.provenance,
+        near_duplicates=leaks.near_duplicates(),
+        skills=list(SKILLS) if corpus.has_floor else [],
+        languages=languages,
+        tokenizer_hash=tokenizer_hash(tokenizer),
+        unigram_bpb=_unigram_bits(stream) / held_out.bytes,
+        files={file.name: FileSeal.of(file) for file in sorted(folder.iterdir())},
+    )
+    write_meta(folder, meta)
+    _sync(folder / NAME)
 
 
 def _read(documents: Documents, message: str, progress: Progress) -> Documents:
@@ -169,8 +156,8 @@ def _write_split(
     tokenizer: Tokenizer,
     token_bytes: np.ndarray,
     progress: Progress,
-) -> dict[str, int]:
-    """Writes the token stream and its document starts; returns the counts of documents, tokens and bytes."""
+) -> SplitCounts:
+    """Writes the token stream and its document starts; returns what it holds."""
     dtype = token_dtype(tokenizer.vocab_size)
     starts: list[int] = []
     tokens = text_bytes = 0
@@ -191,7 +178,7 @@ def _write_split(
             progress(message, 0.1 + 0.8 * done if split == "train" else 0.9 + 0.1 * done)
         file.write(np.array([END_OF_TEXT_ID], dtype=dtype).tobytes())
     np.save(folder / f"{split}_documents.npy", np.array(starts, dtype=np.int64))
-    return {"documents": len(starts), "tokens": tokens + 1, "bytes": text_bytes}
+    return SplitCounts(len(starts), tokens + 1, text_bytes)
 
 
 def _write_floor(

@@ -1,7 +1,7 @@
 """How does a file become documents? Readers for .txt, .jsonl (either also .gz) and .parquet.
 
-Each yields a `Row` for every document that holds more than white space, one document in memory at a time,
-and raises ConfigError with file and line for whatever it can't read.
+Each yields a `FileDocument` for every document that holds more than white space, one document in memory at
+a time, and raises ConfigError with file and line for whatever it can't read.
 """
 
 import gzip
@@ -19,7 +19,7 @@ LANGUAGE_FIELD = "lang"
 UNSEPARATED_CHARACTERS = 4000
 """A .txt without separators is cut at the first blank line after this many characters."""
 LONGEST = 16_000_000
-"""The most bytes in a line, and characters in a document: more is a file without line breaks or separators."""
+"""The most bytes in a line and characters in a document: more has no line breaks or separators."""
 PARQUET_ROWS = 1000
 SIGNATURES = {
     b"\xff\xfe\0\0": "UTF-32 text. Convert it to UTF-8.",
@@ -31,9 +31,11 @@ SIGNATURES = {
 }
 
 
-class Row(NamedTuple):
-    """place: "file:line"; lang: of the record, None where it says none; position: bytes of the file read
-    so far.
+class FileDocument(NamedTuple):
+    """A document as it stands in a file.
+
+    place: "file:line"; lang: of the record, None where it says none; position: bytes of the file read so
+    far.
     """
 
     place: str
@@ -47,7 +49,7 @@ def kind(path: Path) -> str:
     return next(suffix for suffix in SUFFIXES if path.name.endswith(suffix))
 
 
-def read_documents(path: Path, field: str) -> Iterator[Row]:
+def read_documents(path: Path, field: str) -> Iterator[FileDocument]:
     """The documents of one file; `field` is the JSON key or parquet column that holds the text."""
     if kind(path) == ".parquet":
         documents = _read_parquet(path, field)
@@ -100,14 +102,14 @@ def _refuse_other_kinds(path: Path, start: bytes) -> None:
             raise _problem(path, what, 1)
 
 
-def _read_txt(path: Path) -> Iterator[Row]:
+def _read_txt(path: Path) -> Iterator[FileDocument]:
     """Documents end at lines that hold only the separator; without any, at blank lines."""
     separated = any(line.strip() == SEPARATOR for _, line, _ in _read_lines(path))
     start, lines, length, position = 1, list[str](), 0, 0
     for number, line, position in _read_lines(path):
         stripped = line.strip()
         if stripped == SEPARATOR or (not separated and not stripped and length >= UNSEPARATED_CHARACTERS):
-            yield Row(f"{path}:{start}", "".join(lines).strip("\r\n"), None, position)
+            yield FileDocument(f"{path}:{start}", "".join(lines).strip("\r\n"), None, position)
             start, lines, length = number + 1, [], 0
             continue
         lines.append(line)
@@ -118,10 +120,10 @@ def _read_txt(path: Path) -> Iterator[Row]:
             )
             raise _problem(path, f"{what}{'' if separated else ' or by blank lines'}.", start)
     if lines:
-        yield Row(f"{path}:{start}", "".join(lines).strip("\r\n"), None, position)
+        yield FileDocument(f"{path}:{start}", "".join(lines).strip("\r\n"), None, position)
 
 
-def _read_jsonl(path: Path, field: str) -> Iterator[Row]:
+def _read_jsonl(path: Path, field: str) -> Iterator[FileDocument]:
     for number, line, position in _read_lines(path):
         if not line.strip():
             continue
@@ -147,7 +149,7 @@ def _read_jsonl(path: Path, field: str) -> Iterator[Row]:
         lang = None if field == LANGUAGE_FIELD else _language(record.get(LANGUAGE_FIELD))
         if not _encodable(text) or not _encodable(lang or ""):
             raise _problem(path, "half of a surrogate pair is no character. Mend or remove the line.", number)
-        yield Row(place, text, lang, position)
+        yield FileDocument(place, text, lang, position)
 
 
 def _not_an_object(path: Path, field: str, number: int) -> ConfigError:
@@ -170,7 +172,7 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def _read_parquet(path: Path, field: str) -> Iterator[Row]:
+def _read_parquet(path: Path, field: str) -> Iterator[FileDocument]:
     import pyarrow  # 0.5 s of import that only parquet needs
     import pyarrow.parquet
 
@@ -189,7 +191,7 @@ def _read_parquet(path: Path, field: str) -> Iterator[Row]:
                     place, text = f"{path}:{number}", value.as_py()
                     if not isinstance(text, str):
                         raise ConfigError(f"data.text_field = {field} ({place}): this row holds no string.")
-                    yield Row(place, text, _language(lang), size * number // rows)
+                    yield FileDocument(place, text, _language(lang), size * number // rows)
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise _problem(

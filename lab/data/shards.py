@@ -6,36 +6,21 @@ Needs numpy only: training workers read this.
 """
 
 import functools
-import hashlib
-import json
 from bisect import bisect_right
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-FORMAT_VERSION = 2
+from lab.data.shard_meta import ShardError, ShardMeta, file_sha256, read_meta
+
 END_OF_TEXT_ID = 0
 NO_SKILL = 255
-
-
-class ShardError(ValueError):
-    """A folder holds no shards of this format, or they are damaged."""
 
 
 def token_dtype(vocab_size: int) -> np.dtype:
     """The smallest type that holds every id; little-endian on disk."""
     return np.dtype("<u2" if vocab_size <= 2**16 else "<u4")
-
-
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def meta_checksum(meta: dict[str, Any]) -> str:
-    """What meta.json holds as "checksum", besides `meta`."""
-    return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
 
 
 class Reading(NamedTuple):
@@ -66,19 +51,19 @@ class Shards:
     surprisal in nats (NaN elsewhere).
     """
 
-    def __init__(self, path: Path, meta: dict[str, Any]) -> None:
+    def __init__(self, path: Path, meta: ShardMeta) -> None:
         self.path = path
         self._meta = meta
-        self.vocab_size: int = meta["vocab_size"]
-        self.fingerprint: str = meta["fingerprint"]
-        self.tokenizer_hash: str = meta["tokenizer_hash"]
-        self.train_tokens: int = meta["train"]["tokens"]
-        self.train_bytes: int = meta["train"]["bytes"]
-        self.bytes_per_token: float = self.train_bytes / self.train_tokens
-        self.unigram_bpb: float = meta["unigram_bpb"]
-        self.skills: list[str] = meta["skills"]
-        self.languages: list[str] = meta["languages"]
-        self.near_duplicates: dict[str, Any] = meta["near_duplicates"]
+        self.vocab_size = meta.vocab_size
+        self.fingerprint = meta.fingerprint
+        self.tokenizer_hash = meta.tokenizer_hash
+        self.train_tokens = meta.train.tokens
+        self.train_bytes = meta.train.bytes
+        self.bytes_per_token = self.train_bytes / self.train_tokens
+        self.unigram_bpb = meta.unigram_bpb
+        self.skills = meta.skills
+        self.languages = meta.languages
+        self.near_duplicates = meta.near_duplicates
         self.token_bytes: np.ndarray = np.load(path / "token_bytes.npy")
         dtype = token_dtype(self.vocab_size)
         self.train_stream: np.ndarray = np.memmap(path / "train.bin", dtype=dtype, mode="r")
@@ -92,27 +77,19 @@ class Shards:
             self.choices: np.ndarray = np.load(path / "choices.npy")
             self.choice_tokens: np.ndarray = np.load(path / "choice_tokens.npy")
         self._rows: dict[int, np.ndarray] = {}
-        self._unread_rows: dict[Any, tuple[int, np.ndarray]] = {}
+        self._unread_rows: dict[tuple[tuple[Reading, ...], int, int], tuple[int, np.ndarray]] = {}
 
     @classmethod
     def open(cls, path: Path) -> "Shards":
         """Opens finished shards; checks version, dtype and file sizes. Raises ShardError."""
-        try:
-            meta = json.loads((path / "meta.json").read_text())
-            checksum = meta.pop("checksum")
-        except (OSError, ValueError, KeyError) as error:
-            raise ShardError(f"{path}: no readable meta.json ({error}). Run `prepare` again.") from error
-        if checksum != meta_checksum(meta):
-            raise ShardError(f"{path}: meta.json is damaged. Run `prepare` again.")
-        if meta["format_version"] != FORMAT_VERSION:
-            raise ShardError(f"{path}: not of shard format {FORMAT_VERSION}. Run `prepare` again.")
-        if meta["dtype"] != token_dtype(meta["vocab_size"]).str:
-            raise ShardError(f"{path}: {meta['dtype']} is not the type for {meta['vocab_size']} tokens.")
-        for name, expected in meta["files"].items():
+        meta = read_meta(path)
+        if meta.dtype != token_dtype(meta.vocab_size).str:
+            raise ShardError(f"{path}: {meta.dtype} is not the type for {meta.vocab_size} tokens.")
+        for name, expected in meta.files.items():
             file = path / name
             size = file.stat().st_size if file.exists() else 0
-            if size != expected["bytes"]:
-                raise ShardError(f"{file}: {size} bytes, not {expected['bytes']}. Run `prepare` again.")
+            if size != expected.bytes:
+                raise ShardError(f"{file}: {size} bytes, not {expected.bytes}. Run `prepare` again.")
         try:
             return cls(path, meta)
         except ValueError as error:
@@ -120,8 +97,8 @@ class Shards:
 
     def verify(self) -> None:
         """Compares every file with its checksum. Raises ShardError."""
-        for name, expected in self._meta["files"].items():
-            if file_sha256(self.path / name) != expected["sha256"]:
+        for name, expected in self._meta.files.items():
+            if file_sha256(self.path / name) != expected.sha256:
                 raise ShardError(f"{self.path / name}: the checksum is wrong. Run `prepare` again.")
 
     def rows(self, context_length: int) -> np.ndarray:
@@ -148,7 +125,7 @@ class Shards:
 
     @functools.cached_property
     def starts_word(self) -> np.ndarray:
-        """bool [vocab_size]: the tokens before which a word has ended: white space first, or `<|endoftext|>`."""
+        """bool [vocab_size]: the tokens before which a word has ended, by white space or `<|endoftext|>`."""
         return np.array([not token or token[:1].isspace() for token in self.vocabulary])
 
     @property

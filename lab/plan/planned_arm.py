@@ -98,11 +98,11 @@ def prepared(config: Config, *, cache: Path, progress: Preparing | None) -> tupl
     folder = prepare(config.data, config.vocab, cache=cache, progress=progress)
     shards = Shards.open(folder)
     found, notes = shards.near_duplicates, []
-    if found["validation_documents"]:
-        dropped = found["training_documents_dropped"]
+    if found.validation_documents:
+        dropped = found.training_documents_dropped
         done = f"the {dropped} training documents like them were left out" if dropped else "they were kept"
         notes = [
-            f"{found['validation_documents']} validation documents stand nearly in the training text; {done}."
+            f"{found.validation_documents} validation documents stand nearly in the training text; {done}."
         ]
     return folder, TrainingText(
         shards.fingerprint, shards.bytes_per_token, shards.train_tokens, shards.tokenizer_hash, tuple(notes)

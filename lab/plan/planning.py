@@ -207,11 +207,11 @@ def _reference_lines(baseline: PlannedArm) -> tuple[ReferenceLine, ...]:
         documents=baseline.config.evaluation.documents,
         context_length=baseline.run.shape.context_length,
     )
-    best = min(lines, key=lambda line: line["bpb"])
-    counted = best["counted_tokens"]
+    best = min(lines, key=lambda line: line.bpb)
+    counted = best.counted_tokens
     part = f" on {counted / 1e6:.0f} M tokens" if counted < baseline.corpus.train_tokens else ""
     return tuple(
-        ReferenceLine(f"{line['order']}-gram, Witten-Bell{part}", line["bpb"])
+        ReferenceLine(f"{line.order}-gram, Witten-Bell{part}", line.bpb)
         for line in lines
-        if line is best or line["order"] == 2
+        if line is best or line.order == 2
     )

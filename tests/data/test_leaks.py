@@ -8,6 +8,7 @@ import pytest
 from lab.config.strict import ConfigError
 from lab.data.corpus import Corpus, Document
 from lab.data.leaks import Leaks
+from lab.data.shard_meta import NearDuplicates
 from tests.data.test_near_duplicates import WORDS, edited
 
 
@@ -50,11 +51,9 @@ def test_near_copies_leave_the_training_set_of_a_split_that_is_ours() -> None:
     )
     leaks = Leaks(corpus(drops=True), validation)
     assert list(leaks.separate(iter(training))) == training[:20]
-    assert leaks.near_duplicates() == {
-        "validation_documents": 2,
-        "training_documents_dropped": 3,
-        "first": "v:3, nearly t:20",
-    }
+    assert leaks.near_duplicates() == NearDuplicates(
+        validation_documents=2, training_documents_dropped=3, first="v:3, nearly t:20"
+    )
 
 
 def test_few_near_copies_in_the_user_s_split_stay_and_are_counted() -> None:
@@ -62,14 +61,14 @@ def test_few_near_copies_in_the_user_s_split_stay_and_are_counted() -> None:
     training = named("t", [near(validation[3].text), *stories(1, 5)])
     leaks = Leaks(corpus(), validation)
     assert list(leaks.separate(iter(training))) == training
-    assert leaks.near_duplicates()["validation_documents"] == 1
+    assert leaks.near_duplicates().validation_documents == 1
     with pytest.raises(ConfigError) as raised:
         list(
             Leaks(corpus(), validation).separate(iter([*training, Document("t:6", near(validation[9].text))]))
         )
     assert str(raised.value) == (
-        "data.validation_path: 2 of 100 validation documents are nearly in the training set too, at a similarity of 0.4 "
-        "or more (first: v:3, nearly t:0). Remove them from one of the two."
+        "data.validation_path: 2 of 100 validation documents are nearly in the training set too, at a "
+        "similarity of 0.4 or more (first: v:3, nearly t:0). Remove them from one of the two."
     )
 
 
@@ -87,7 +86,7 @@ def test_stories_may_be_alike_but_not_the_same() -> None:
     training = named("t", [near(document.text) for document in validation])
     leaks = Leaks(corpus(has_floor=True), validation)
     assert list(leaks.separate(iter(training))) == training
-    assert leaks.near_duplicates()["validation_documents"] == 0
+    assert leaks.near_duplicates().validation_documents == 0
     with pytest.raises(
         ConfigError, match="data.grammar: 1 of 4 validation documents are in the training set too"
     ):

@@ -99,8 +99,8 @@ def test_counts_only_the_text_that_models_are_scored_on(
     small: Shards, asked: int | None, nats: float, tokens: int, text_bytes: int
 ) -> None:
     [line] = baseline(small, orders=[1], documents=asked, context_length=8)
-    assert line["nats_per_token"] == pytest.approx(nats / tokens)
-    assert line["bpb"] == pytest.approx(nats / math.log(2) / text_bytes)
+    assert line.nats_per_token == pytest.approx(nats / tokens)
+    assert line.bpb == pytest.approx(nats / math.log(2) / text_bytes)
     batches = evaluation_batches(small, 3, documents=asked or 3, rows=2)
     assert sum(int(batch.scored.sum()) for batch in batches) == tokens
     assert sum(batch.bytes.sum() for batch in batches) == text_bytes
@@ -108,7 +108,7 @@ def test_counts_only_the_text_that_models_are_scored_on(
 
 def test_counted_once_for_each_text_and_anew_when_the_counting_changes(small: Shards) -> None:
     unigram = baselines(small.path, documents=1, context_length=8)[0]
-    assert unigram["nats_per_token"] == pytest.approx((ONCE + TWICE) / 2)
+    assert unigram.nats_per_token == pytest.approx((ONCE + TWICE) / 2)
     assert baselines(small.path, documents=2, context_length=8)[0] != unigram
     file = small.path / "ngram-1-8.json"
     kept = json.loads(file.read_text())
@@ -130,7 +130,7 @@ def test_of_a_large_corpus_the_first_documents_are_counted(
         monkeypatch.setattr(ngram, "MOST_TOKENS", 100)
         part = Shards.open(write_shards(tmp_path / f"{most}", training[:documents], held_out))
         assert lines == baseline(part, orders=[1, 2], documents=None, context_length=8)
-        assert lines[0]["counted_tokens"] == part.train_tokens
+        assert lines[0].counted_tokens == part.train_tokens
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the shared TinyStories files")
@@ -138,7 +138,5 @@ def test_reference_values_on_tinystories(tmp_path: Path) -> None:
     """Independent measurements on the same files: 2.63, 1.54, 1.20, 1.15 bits/byte at 1,024 tokens."""
     data = Data("tinystories", str(SHARED), None, 0.05, "text", 0, 0, 0, GRAMMAR)
     shards = Shards.open(prepare(data, Vocab("bpe", 1024), cache=tmp_path, progress=None))
-    measured = [
-        line["bpb"] for line in baseline(shards, orders=range(1, 5), documents=None, context_length=256)
-    ]
+    measured = [line.bpb for line in baseline(shards, orders=range(1, 5), documents=None, context_length=256)]
     np.testing.assert_allclose(measured, [2.63, 1.54, 1.20, 1.15], atol=0.006)

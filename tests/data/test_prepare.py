@@ -1,6 +1,7 @@
 """Building shards: right counts, once, whoever asks and whatever dies or rots."""
 
 import gzip
+import hashlib
 import json
 import math
 import os
@@ -22,6 +23,7 @@ from lab.data.shards import NO_SKILL, Shards
 from lab.data.stories import generator as stories
 from lab.data.stories.generator import SKILLS, Story, Word
 from lab.data.tokenizer import load_tokenizer
+from tests.hand_shards import sealed
 from tests.paths import ROOT
 from tests.tiny_run import GRAMMAR
 
@@ -148,6 +150,18 @@ def test_the_cache_is_keyed_by_content(tmp_path: Path) -> None:
     )
     changed.add(prepare(text_data(first), Vocab("bpe", 260), cache=cache, progress=None))
     assert len(changed | {folder}) == 4
+
+
+def test_meta_is_sealed_by_the_hash_of_its_other_keys_and_knows_every_file(tmp_path: Path) -> None:
+    folder = prepare(STORIES, BPE, cache=tmp_path, progress=None)
+    meta = json.loads((folder / "meta.json").read_text())
+    checksum = meta.pop("checksum")
+    assert sealed(meta)["checksum"] == checksum
+    for name, seal in meta["files"].items():
+        content = (folder / name).read_bytes()
+        assert seal == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    assert {path.name for path in folder.iterdir()} == {"meta.json", *meta["files"]}
+    assert meta["train"]["tokens"] == (folder / "train.bin").stat().st_size / 2
 
 
 @pytest.mark.parametrize("name", ["train.bin", "validation_documents.npy", "meta.json", "tokenizer.json"])

@@ -257,7 +257,8 @@ BAD_FILES: list[tuple[str, str, bytes | Callable[[Path], None], str]] = [
         "cut gzip",
         "a.jsonl.gz",
         cut_gzip,
-        "{path}: can't be read after line *(Compressed file ended before the end-of-stream marker was reached). Copy it again.",
+        "{path}: can't be read after line *(Compressed file ended before the end-of-stream marker was "
+        "reached). Copy it again.",
     ),
     ("spoilt gzip", "a.jsonl.gz", spoilt_gzip, "{path}*"),
     (

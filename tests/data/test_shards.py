@@ -82,12 +82,28 @@ def test_a_flipped_bit_is_noticed_by_verify(shards: Shards) -> None:
         Shards.open(shards.path).verify()
 
 
-@pytest.mark.parametrize("change", [{"dtype": "<u4"}, {"format_version": 99}])
-def test_another_format_is_refused(shards: Shards, change: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"dtype": "<u4"}, "<u4 is not the type for 10 tokens"),
+        ({"format_version": 99}, "not of shard format"),
+        ({"format_version": 99, "new_key": 1}, "not of shard format"),
+        ({"skills": "none"}, "meta.json: skills = none: needs a list"),
+        ({"new_key": 1}, "meta.json: new_key: unknown key"),
+    ],
+)
+def test_another_format_is_refused(shards: Shards, change: dict[str, object], what: str) -> None:
     meta = json.loads((shards.path / "meta.json").read_text())
     meta.pop("checksum")
     (shards.path / "meta.json").write_text(json.dumps(sealed(meta | change)))
-    with pytest.raises(ShardError):
+    with pytest.raises(ShardError, match=what):
+        Shards.open(shards.path)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '"text"', "3", "{"])
+def test_meta_that_is_no_sealed_record_is_refused(shards: Shards, content: str) -> None:
+    (shards.path / "meta.json").write_text(content)
+    with pytest.raises(ShardError, match="no readable meta.json"):
         Shards.open(shards.path)
 
 

@@ -12,11 +12,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from lab.config.schema import Grammar
+from lab.config.strict import plain, read
 from lab.data.stories.generator import generate
 
 FEW = 2000
@@ -24,6 +25,18 @@ FEW = 2000
 RUN = 32
 """Stories that a worker tells in a row: they fit into a pipe, so that it tells on while others are read."""
 ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class TellersShare:
+    """What one worker tells of `count` stories: of their runs, number `worker` and every `workers`-th on."""
+
+    grammar: Grammar
+    seed: int
+    split: str
+    count: int
+    worker: int
+    workers: int
 
 
 def texts(
@@ -38,8 +51,8 @@ def texts(
         return
     with ExitStack() as stack:
         pipes = [
-            stack.enter_context(_worker([asdict(grammar), seed, split, count, first, workers]))
-            for first in range(workers)
+            stack.enter_context(_Worker(TellersShare(grammar, seed, split, count, number, workers)))
+            for number in range(workers)
         ]
         for number in range(count):
             line = pipes[number // RUN % workers].readline()
@@ -48,15 +61,15 @@ def texts(
             yield json.loads(line)
 
 
-class _worker:
+class _Worker:
     """Context manager of the pipe from a new worker; kills it at the end."""
 
-    def __init__(self, job: list) -> None:
-        self._job = job
+    def __init__(self, share: TellersShare) -> None:
+        self._share = share
 
     def __enter__(self) -> IO[bytes]:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "lab.data.stories.tellers", json.dumps(self._job)],
+            [sys.executable, "-P", "-m", "lab.data.stories.tellers", json.dumps(plain(self._share))],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
@@ -69,16 +82,15 @@ class _worker:
         self._process.communicate()
 
 
-def _work(grammar: Grammar, seed: int, split: str, count: int, worker: int, workers: int) -> None:
+def _work(share: TellersShare) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the parent is gone
-    for first in range(worker * RUN, count, workers * RUN):
-        length = min(RUN, count - first)
-        for story in generate(grammar, seed=seed, split=split, count=length, first=first):
+    for first in range(share.worker * RUN, share.count, share.workers * RUN):
+        length = min(RUN, share.count - first)
+        for story in generate(share.grammar, seed=share.seed, split=share.split, count=length, first=first):
             print(json.dumps(story.text))
         sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    grammar, *job = json.loads(sys.argv[1])
-    _work(Grammar(**grammar), *job)
+    _work(read(TellersShare, json.loads(sys.argv[1])))
