@@ -78,18 +78,43 @@ def _joined(*parts: Sequence[str]) -> tuple[str, ...]:
     return ranked(tuple("".join(word) for word in itertools.product(*parts)), "names")
 
 
-def _child_names(parts: dict[str, tuple[str, ...]], child: str) -> tuple[str, ...]:
-    """Real names, then made-up ones of two, three and four syllables: the rank is the frequency."""
-    starts, middles, ends = parts["child starts"], parts[f"{child} middles"], parts[f"{child} long ends"]
-    short = _joined(starts, parts[f"{child} short ends"])
-    long = (*_joined(starts, middles, ends), *_joined(starts, middles, middles, ends))
-    return tuple(dict.fromkeys((*parts[f"{child}s"], *short, *long)))
+@dataclass(frozen=True)
+class NameParts:
+    """What names.txt holds: real names of girls and boys, and the syllables of made-up names."""
 
+    child_starts: tuple[str, ...]
+    girls: tuple[str, ...]
+    girl_ends: tuple[str, ...]
+    girl_middles: tuple[str, ...]
+    girl_long_ends: tuple[str, ...]
+    boys: tuple[str, ...]
+    boy_ends: tuple[str, ...]
+    boy_middles: tuple[str, ...]
+    boy_long_ends: tuple[str, ...]
+    town_starts: tuple[str, ...]
+    town_ends: tuple[str, ...]
 
-def _town_names(parts: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    starts, ends = parts["town starts"], parts["town ends"]
-    middles = tuple(start.lower() for start in starts)
-    return (*_joined(starts, ends), *_joined(starts, middles, ends))
+    def names_of_girls(self) -> tuple[str, ...]:
+        """Real names, then made-up ones of two, three and four syllables: the rank is the frequency."""
+        return self._children(self.girls, self.girl_ends, self.girl_middles, self.girl_long_ends)
+
+    def names_of_boys(self) -> tuple[str, ...]:
+        """As those of girls."""
+        return self._children(self.boys, self.boy_ends, self.boy_middles, self.boy_long_ends)
+
+    def _children(
+        self, real: Sequence[str], ends: Sequence[str], middles: Sequence[str], long_ends: Sequence[str]
+    ) -> tuple[str, ...]:
+        short = _joined(self.child_starts, ends)
+        long = _joined(self.child_starts, middles, long_ends)
+        longer = _joined(self.child_starts, middles, middles, long_ends)
+        return tuple(dict.fromkeys((*real, *short, *long, *longer)))
+
+    def names_of_towns(self) -> tuple[str, ...]:
+        """Made-up ones of two parts, then of three."""
+        middles = tuple(start.lower() for start in self.town_starts)
+        short = _joined(self.town_starts, self.town_ends)
+        return (*short, *_joined(self.town_starts, middles, self.town_ends))
 
 
 @dataclass(frozen=True)
@@ -182,14 +207,14 @@ class Lexicon:
 def read_lexicon() -> Lexicon:
     """The whole lexicon from its files. TypeError for a list that is missing or that no class asks for."""
     words = read_lists(FOLDER / "words.txt")
-    names = read_lists(FOLDER / "names.txt")
+    names = read(NameParts, read_lists(FOLDER / "names.txt"), source="names.txt")
     deeds = read_lists(FOLDER / "deeds.txt")
     counted = tuple((noun, plural(noun)) for noun in words.pop("counted"))
     return Lexicon(
         **words,
-        girls=_child_names(names, "girl"),
-        boys=_child_names(names, "boy"),
-        towns=_town_names(names),
+        girls=names.names_of_girls(),
+        boys=names.names_of_boys(),
+        towns=names.names_of_towns(),
         counted=counted,
         deeds=tuple(f"{verb} {thing}" for verb, things in deeds.items() for thing in things),
         person_facts=tuple((attribute.name, attribute.words) for attribute in FACTS.person),
