@@ -37,7 +37,13 @@ class Thing:
 
 
 class Slots:
-    """The state of one story, and a method `slot_<name>` for each slot of a template that depends on it."""
+    """The state of one story, and a method `slot_<name>` for each slot of a template that depends on it.
+
+    Each tells its words with the punctuation `before` and `after` them, at no cost where the state forces
+    them, and changes the state. cast: the names, the child's first. things: in the order that they came.
+    subject: who did something last; addressee: to whom; held, taken: the things that it was about. count:
+    how many of `counted` there are; told: events so far.
+    """
 
     def __init__(self, world: World, telling: Telling) -> None:
         self.world = world
@@ -67,7 +73,7 @@ class Slots:
             elif isinstance(step, DrawnNoun):
                 self.noun = self.describe(step.table, step.nouns, step.after)[-1]
             else:
-                getattr(self, step.method)(step.argument, step.before, step.after)
+                getattr(self, step.method)(*step.arguments)
 
     def describe(self, table: DecisionTable, kind: DescribedNouns, after: str) -> tuple[str, ...]:
         """Tells adjectives and their noun after an article; returns them."""
@@ -81,35 +87,35 @@ class Slots:
 
     # --- Who is in it ---
 
-    def slot_a_trait(self, _: str, before: str, after: str) -> None:
+    def slot_a_trait(self, before: str, after: str) -> None:
         index = self.telling.say(self.world.traits)
         self.trait = self.world.traits.items[index].split()[1]
 
-    def slot_child(self, _: str, before: str, after: str) -> None:
+    def slot_child(self, before: str, after: str) -> None:
         self.child = ("girl", "boy")[self.telling.say_one_of(("girl", "boy"), LEXICAL)]
 
-    def slot_same_child(self, _: str, before: str, after: str) -> None:
+    def slot_same_child(self, before: str, after: str) -> None:
         self.subject = self.cast[0]
         self.telling.recall(self.child, ("girl", "boy"), AGREEMENT, before, after)
 
-    def slot_name(self, _: str, before: str, after: str) -> None:
+    def slot_name(self, before: str, after: str) -> None:
         names = self.world.girls if self.child == "girl" else self.world.boys
         self.subject = names.items[self.telling.say(names.dressed(before, after))]
         self.cast.append(self.subject)
 
-    def slot_friend(self, _: str, before: str, after: str) -> None:
+    def slot_friend(self, before: str, after: str) -> None:
         names = self.world.names
         used = [self.world.name_index[name] for name in self.cast]
         self.subject = names.items[self.telling.say(names.dressed(before, after), used)]
         self.cast.append(self.subject)
 
-    def slot_town(self, _: str, before: str, after: str) -> None:
+    def slot_town(self, before: str, after: str) -> None:
         self.town = self.world.towns.items[self.telling.say(self.world.towns.dressed(before, after))]
 
-    def slot_hero(self, _: str, before: str, after: str) -> None:
+    def slot_hero(self, before: str, after: str) -> None:
         self.name_again(self.cast[0], COPY, before, after)
 
-    def slot_back(self, _: str, before: str, after: str) -> None:
+    def slot_back(self, before: str, after: str) -> None:
         self.name_again(self.addressee, COPY, before, after)
 
     def name_again(self, name: str, skill: int, before: str, after: str) -> None:
@@ -130,52 +136,52 @@ class Slots:
             telling.offer(start, STATE, self.cast, people, before, after)
         return name
 
-    def slot_person(self, _: str, before: str, after: str) -> None:
+    def slot_person(self, before: str, after: str) -> None:
         self.subject = self.choose(self.cast, before, after)
 
-    def slot_other(self, _: str, before: str, after: str) -> None:
+    def slot_other(self, before: str, after: str) -> None:
         self.addressee = self.choose([name for name in self.cast if name != self.subject], before, after)
 
-    def slot_holder(self, _: str, before: str, after: str) -> None:
+    def slot_holder(self, before: str, after: str) -> None:
         holders = {thing.holder for thing in self.things}
         self.subject = self.choose([name for name in self.cast if name in holders], before, after)
 
-    def slot_taker(self, _: str, before: str, after: str) -> None:
+    def slot_taker(self, before: str, after: str) -> None:
         holders = {thing.holder for thing in self.things if thing.holder}
         takers = [name for name in self.cast if holders - {name}]
         self.subject = self.choose(takers, before, after)
 
-    def slot_swapper(self, _: str, before: str, after: str) -> None:
-        self.slot_holder(_, before, after)
+    def slot_swapper(self, before: str, after: str) -> None:
+        self.slot_holder(before, after)
 
-    def slot_owner(self, _: str, before: str, after: str) -> None:
+    def slot_owner(self, before: str, after: str) -> None:
         self.telling.recall(self.taken.holder or "", self.cast, STATE, before, after)
 
     def pronoun(self, case: int, before: str, after: str) -> None:
         gender = self.world.gender[self.subject]
         self.telling.recall(PRONOUNS[gender][case], RIVALS[case], AGREEMENT, before, after)
 
-    def slot_he(self, _: str, before: str, after: str) -> None:
+    def slot_he(self, before: str, after: str) -> None:
         self.pronoun(0, before, after)
 
-    def slot_him(self, _: str, before: str, after: str) -> None:
+    def slot_him(self, before: str, after: str) -> None:
         self.pronoun(1, before, after)
 
-    def slot_his(self, _: str, before: str, after: str) -> None:
+    def slot_his(self, before: str, after: str) -> None:
         self.pronoun(2, before, after)
 
-    def slot_they(self, _: str, before: str, after: str) -> None:
+    def slot_they(self, before: str, after: str) -> None:
         self.telling.recall("they", ("they", "he", "she"), AGREEMENT, before, after)
 
     # --- Things: who has them, where they lie ---
 
-    def slot_a_thing(self, _: str, before: str, after: str) -> None:
+    def slot_a_thing(self, before: str, after: str) -> None:
         kind = self.world.things[len(self.things)]
         words = self.describe(kind.table.dressed(before, after), kind, after)
         rivals = (*self.world.rival_adjectives, kind.nouns)
         self.things.append(Thing(words, rivals, self.subject))
 
-    def slot_carried_or_wore(self, _: str, before: str, after: str) -> None:
+    def slot_carried_or_wore(self, before: str, after: str) -> None:
         """A friend brings a thing if the story still lacks one."""
         if len(self.things) < self.world.grammar.objects:
             self.fill(self.world.compile("carried {a_thing}" + after))
@@ -200,36 +206,36 @@ class Slots:
             telling.offer_span(start, start + 1, STATE, rivals, allowed, before, "")
         return thing
 
-    def slot_held(self, _: str, before: str, after: str) -> None:
+    def slot_held(self, before: str, after: str) -> None:
         own = [thing for thing in self.things if thing.holder == self.subject]
         self.held = self.choose_thing(own, before, after)
 
-    def slot_taken(self, _: str, before: str, after: str) -> None:
+    def slot_taken(self, before: str, after: str) -> None:
         theirs = [thing for thing in self.things if thing.holder and thing.holder != self.subject]
         self.taken = self.choose_thing(theirs, before, after)
 
-    def slot_lost(self, _: str, before: str, after: str) -> None:
+    def slot_lost(self, before: str, after: str) -> None:
         lost = [thing for thing in self.things if not thing.holder]
         self.held = self.choose_thing(lost, before, after)
 
-    def slot_thing(self, _: str, before: str, after: str) -> None:
+    def slot_thing(self, before: str, after: str) -> None:
         self.held = self.choose_thing(self.things, before, after)
 
-    def slot_left_at(self, _: str, before: str, after: str) -> None:
+    def slot_left_at(self, before: str, after: str) -> None:
         self.put(self.world.places, before, after)
 
-    def slot_hideout(self, _: str, before: str, after: str) -> None:
+    def slot_hideout(self, before: str, after: str) -> None:
         self.put(self.world.hideouts, before, after)
 
     def put(self, places: DecisionTable, before: str, after: str) -> None:
         place = places.items[self.telling.say(places.dressed(before, after))]
         self.held.holder, self.held.place = None, place
 
-    def slot_lies(self, _: str, before: str, after: str) -> None:
+    def slot_lies(self, before: str, after: str) -> None:
         self.telling.recall(self.held.place, self.world.where, STATE, before, after)
         self.held.holder = self.subject
 
-    def slot_answer(self, _: str, before: str, after: str) -> None:
+    def slot_answer(self, before: str, after: str) -> None:
         """The state forces the answer that the addressee gives."""
         held = self.held
         holder = held.holder or ""
@@ -238,7 +244,7 @@ class Slots:
         lies = f"It is {held.place or self.world.where[0]}"
         self.telling.recall(answers.get(holder, lies), [*answers.values(), lies], STATE, before, after)
 
-    def slot_outcome(self, _: str, before: str, after: str) -> None:
+    def slot_outcome(self, before: str, after: str) -> None:
         """Where the first thing is in the end, which the moral depends on."""
         thing = self.held = self.things[0]
         phrase = f"the {' '.join(thing.words)}"
@@ -250,10 +256,10 @@ class Slots:
 
     # --- Counting ---
 
-    def slot_first_count(self, _: str, before: str, after: str) -> None:
+    def slot_first_count(self, before: str, after: str) -> None:
         self.count = 3 + self.telling.say_one_of(self.world.numbers[2:9], COUNTING)
 
-    def slot_counted(self, _: str, before: str, after: str) -> None:
+    def slot_counted(self, before: str, after: str) -> None:
         many = self.counted[1]
         if self.counted_told:
             self.telling.recall(many, self.world.counted_table.items, COPY, before, after)
@@ -269,40 +275,40 @@ class Slots:
         allowed = {self.world.numbers[abs(step) - 1] for step in steps}
         self.telling.offer(start, COUNTING, self.world.numbers, allowed, before, after)
 
-    def slot_fewer(self, _: str, before: str, after: str) -> None:
+    def slot_fewer(self, before: str, after: str) -> None:
         self.change(range(-1, -min(4, self.count), -1), before, after)
 
-    def slot_more(self, _: str, before: str, after: str) -> None:
+    def slot_more(self, before: str, after: str) -> None:
         self.change(range(2, MOST_ADDED + 1), before, after)
 
-    def slot_now(self, _: str, before: str, after: str) -> None:
+    def slot_now(self, before: str, after: str) -> None:
         self.telling.recall(self.world.numbers[self.count - 1], self.world.numbers, COUNTING, before, after)
 
-    def slot_Remaining(self, _: str, before: str, after: str) -> None:
+    def slot_Remaining(self, before: str, after: str) -> None:
         number, one = self.world.numbers[self.count - 1], self.count == 1
         numbers = [other.capitalize() for other in self.world.numbers]
         self.telling.recall(number.capitalize(), numbers, COUNTING, before)
         nouns = [noun[0 if one else 1] for noun in self.world.counted]
         self.telling.recall(self.counted[0 if one else 1], nouns, COPY, "", after)
 
-    def slot_were(self, _: str, before: str, after: str) -> None:
+    def slot_were(self, before: str, after: str) -> None:
         self.telling.recall("was" if self.count == 1 else "were", ("was", "were"), SYNTAX, before, after)
 
     # --- Words that go with other words ---
 
-    def slot_animal_verb(self, _: str, before: str, after: str) -> None:
+    def slot_animal_verb(self, before: str, after: str) -> None:
         verbs = self.world.own_verbs[self.noun]
         self.telling.say(verbs.dressed(before, after))
         start = len(self.telling.words) - 1
         self.telling.offer(start, COLLOCATION, self.world.lexicon.animal_verbs, verbs.known, before, after)
 
-    def slot_deed(self, _: str, before: str, after: str) -> None:
+    def slot_deed(self, before: str, after: str) -> None:
         table = self.world.deed_table
         start = len(self.telling.words) + 1
         verb = table.items[self.telling.say(table.dressed(before, after))].split()[0]
         self.telling.offer(start, COLLOCATION, self.world.deed_objects, self.world.deeds[verb], "", after)
 
-    def slot_who_that(self, _: str, before: str, after: str) -> None:
+    def slot_who_that(self, before: str, after: str) -> None:
         """A subject, its relative clauses, and a verb that agrees with the subject across them."""
         telling, world = self.telling, self.world
         plural = telling.say(world.creatures) % 2
@@ -322,10 +328,10 @@ class Slots:
 
     # --- Facts and the moral ---
 
-    def slot_fact(self, attribute: str, before: str, after: str) -> None:
+    def slot_fact(self, before: str, after: str, attribute: str) -> None:
         self.tell_fact(attribute, self.world.values[attribute], before, after)
 
-    def slot_a_fact(self, attribute: str, before: str, after: str) -> None:
+    def slot_a_fact(self, before: str, after: str, attribute: str) -> None:
         self.tell_fact(attribute, self.world.values_with_article[attribute], before, after)
 
     def tell_fact(self, attribute: str, values: tuple[str, ...], before: str, after: str) -> None:
@@ -333,7 +339,7 @@ class Slots:
         truth = self.world.fact(key, attribute, values)
         self.telling.recall(truth, values, FACTS, before, after)
 
-    def slot_moral(self, _: str, before: str, after: str) -> None:
+    def slot_moral(self, before: str, after: str) -> None:
         """A function of the trait in the first sentence and of the outcome."""
         thing = self.things[0]
         outcome = "lost" if not thing.holder else "kept" if thing.holder == self.cast[0] else "given"

@@ -55,12 +55,12 @@ class DrawnNoun(NamedTuple):
 
 
 class StateSlot(NamedTuple):
-    """What the state of the story allows or forces: the method that tells it, and what it is given."""
+    """What the state of the story allows or forces: the method that tells it, and what it is given: the
+    punctuation before and after, and the argument where there is one.
+    """
 
     method: str
-    argument: str
-    before: str
-    after: str
+    arguments: tuple[str, ...]
 
 
 Step = LiteralWords | DrawnWords | DrawnNoun | StateSlot
@@ -104,7 +104,7 @@ def compile_template(
             nouns = described[name[2:]]
             steps.append(DrawnNoun(nouns.table.dressed(before, after), nouns, after))
         else:
-            name, _, argument = name.partition(":")
-            steps.append(StateSlot(f"slot_{name}", argument, before, after))
+            name, *argument = name.split(":")
+            steps.append(StateSlot(f"slot_{name}", (before, after, *argument)))
     flush()
     return tuple(steps)
