@@ -213,10 +213,10 @@ def test_the_skill_table_is_in_bits_a_word(known: Shards) -> None:
     batches = evaluation_batches(known, 6, documents=3, rows=2)
     values = scored(lambda rows: SimpleNamespace(logits=torch.zeros(*rows.shape, 7)), known)
     table = skill_table(values, {"second": 0.5}, batches, known)
-    assert table["first"]["words"] == 3 and table["first"]["floor"] == pytest.approx(1.0)
-    assert table["second"]["floor"] == pytest.approx(2 / 3)
-    assert table["first"]["excess"] == pytest.approx((4 * math.log2(7) + 3 * math.log2(7 / 3) - 3) / 3)
-    assert (table["first"]["accuracy"], table["second"]["accuracy"]) == (None, 0.5)
+    assert table["first"].words == 3 and table["first"].floor == pytest.approx(1.0)
+    assert table["second"].floor == pytest.approx(2 / 3)
+    assert table["first"].excess == pytest.approx((4 * math.log2(7) + 3 * math.log2(7 / 3) - 3) / 3)
+    assert (table["first"].accuracy, table["second"].accuracy) == (None, 0.5)
 
 
 def test_an_excess_below_zero_is_called_a_leak() -> None:
