@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lab.config.rules import problems_of
-from lab.config.schema import STRUCTURAL, Config
+from lab.config.schema import STRUCTURAL, TRAINED, Choice, Config
 from lab.config.strict import ConfigError, build, closest, convert, show
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,14 +63,14 @@ def _defaults() -> dict[str, Any]:
 
 @cache
 def leaves() -> dict[str, type]:
-    """Every settable key of the closed schema, structural parameters apart, with its type."""
+    """Every settable key of the closed schema, with its type; what a variant alone is told stands apart."""
 
     def walk(cls: type, where: str) -> Iterable[tuple[str, Any]]:
         for f in dataclasses.fields(cls):
             kind = next((k for k in (f.type, *typing.get_args(f.type)) if dataclasses.is_dataclass(k)), None)
             if kind is not None:
                 yield from walk(typing.cast(type, kind), f"{where}{f.name}.")
-            elif f.name not in STRUCTURAL:
+            elif f.name not in (*STRUCTURAL, "own"):
                 yield f"{where}{f.name}", f.type
 
     return dict(walk(Config, ""))
@@ -108,9 +108,9 @@ def compose(overrides: Sequence[Override], *, elsewhere: bool = False) -> Config
         problems.append(f"{error.full_key}: must be given, as {error.full_key}=VALUE.")
     except (HydraException, OmegaConfBaseException) as error:
         problems.append(" ".join(str(error).split()))
-    for group in STRUCTURAL if values else ():
-        parameters = option(group, values[group]["name"])
-        values[group] = {key: convert(value, type(parameters[key])) for key, value in values[group].items()}
+    for group in (*STRUCTURAL, *TRAINED) if values else ():
+        own = {"name": "", **parameters(group, values[group]["name"])}
+        values[group] |= {key: convert(values[group][key], type(value)) for key, value in own.items()}
     config = build(Config, values, problems=problems) if values else None
     for key, sentence in problems_of(config) if config else ():
         value = show(lookup(config, key))
@@ -138,6 +138,8 @@ def machine_defaults(overrides: Sequence[Override]) -> list[Override]:
 def lookup(config: Any, key: str) -> Any:
     """The value at a dotted key of nested dataclasses and dicts."""
     for part in key.split("."):
+        if isinstance(config, Choice) and part in config.own:
+            config = config.own
         config = config[part] if isinstance(config, dict) else getattr(config, part)
     return config
 
@@ -224,7 +226,8 @@ def _parse(override: Override, problems: list[str]) -> Any:
 def _refusal(item: Any, chosen: dict[str, str]) -> str:
     """Why one parsed override can't be taken, with the fix; empty when it can."""
     key, value = item.key_or_group, item.value()
-    known = [*leaves(), *groups(), *(f"{g}.{k}" for g in STRUCTURAL for k in _parameters(g, chosen))]
+    own = [f"{g}.{k}" for g in (*STRUCTURAL, *TRAINED) for k in parameters(g, chosen[g])]
+    known = [*leaves(), *groups(), *own]
     if CALLABLE.search(key) or (isinstance(value, dict) and CALLABLE.search(str(sorted(value)))):
         return "this key could call arbitrary code and is not allowed. Choose by name."
     if key.partition(".")[0].partition("/")[0] == "hydra":
@@ -241,6 +244,10 @@ def _refusal(item: Any, chosen: dict[str, str]) -> str:
         return _option_refusal(key, value)
     group, _, parameter = key.partition(".")
     if group in STRUCTURAL and parameter and parameter != "name":
+        return _parameter_refusal(group, parameter, value, chosen)
+    if group in TRAINED and parameter and (sentence := _unread(group, parameter, chosen[group])):
+        return sentence
+    if group in TRAINED and parameter in parameters(group, chosen[group]):
         return _parameter_refusal(group, parameter, value, chosen)
     if parameter == "name" and group in groups():
         return f"is chosen by its option. Write {group}={show(value)}; known: {', '.join(groups()[group])}."
@@ -271,7 +278,7 @@ def _option_refusal(group: str, value: Any) -> str:
 
 
 def _parameter_refusal(group: str, parameter: str, value: Any, chosen: dict[str, str]) -> str:
-    known = _parameters(group, chosen)
+    known = parameters(group, chosen[group])
     if parameter not in known:
         has = f"It has {', '.join(known)}." if known else "It has none."
         return f"{group}={chosen[group]} has no parameter {parameter}.{closest(parameter, known)} {has}"
@@ -284,11 +291,22 @@ def _parameter_refusal(group: str, parameter: str, value: Any, chosen: dict[str,
     return ""
 
 
-def _parameters(group: str, chosen: dict[str, str]) -> dict[str, Any]:
-    """The parameters of the chosen variant of a structural axis, as its YAML states them."""
-    if chosen[group] not in groups()[group]:
+def _unread(group: str, parameter: str, name: str) -> str:
+    """Why a key that other variants of an axis of training read can't be given to this one; empty where it can."""
+    readers = [other for other in groups()[group] if parameter in option(group, other)]
+    if name in readers or name not in groups()[group] or not readers:
+        return ""
+    read = ", ".join(key for key in option(group, name) if key != "name")
+    others = " or ".join(f"{group}={other}" for other in readers)
+    return f"{group}={name} does not read it; it reads {read}. Leave it out, or choose {others}."
+
+
+def parameters(group: str, name: str) -> dict[str, Any]:
+    """What an option of an axis alone is told, as its YAML states it; nothing where there is no such option."""
+    if name not in groups()[group]:
         return {}
-    return {key: value for key, value in option(group, chosen[group]).items() if key != "name"}
+    shared = {key.partition(".")[2] for key in leaves() if key.startswith(f"{group}.")} | {"name"}
+    return {key: value for key, value in option(group, name).items() if key not in shared}
 
 
 def _file_of(key: str) -> str:
@@ -347,6 +365,8 @@ AXES = (
     "attention",
     "pattern",
     "bias",
+    "optimizer",
+    "schedule",
 )
 
 

@@ -31,6 +31,12 @@ def _rule(key: str, holds: Callable[[Any], bool], otherwise: str) -> Rule:
     return key, value, holds, otherwise
 
 
+def _own(key: str, holds: Callable[[Any], bool], otherwise: str) -> Rule:
+    """A rule for what some variants of an axis of training are told and others are not."""
+    group, _, parameter = key.partition(".")
+    return key, lambda config: getattr(config, group).own.get(parameter), holds, otherwise
+
+
 def _between_one_and(limit: int, key: str) -> Rule:
     return _rule(key, lambda v: 1 <= v <= limit, f"must be from 1 to {limit}.")
 
@@ -80,9 +86,16 @@ RULES: tuple[Rule, ...] = (
     _positive("init.cutoff"),
     _positive("init.std"),
     _positive("optimizer.lr"),
-    _rule("optimizer.beta1", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
-    _rule("optimizer.beta2", lambda v: 0 <= v < 1, "must be at least 0 and below 1."),
-    _positive("optimizer.eps"),
+    *(
+        _own(f"optimizer.{key}", lambda v: 0 <= v < 1, "must be at least 0 and below 1.")
+        for key in ("beta1", "beta2", "momentum")
+    ),
+    *(
+        _own(f"optimizer.{key}", lambda v: v > 0, "must be greater than 0.")
+        for key in ("eps", "eps1", "eps2", "decay_rate")
+    ),
+    _own("optimizer.clip_threshold", lambda v: v >= 1, "must be 1 or more."),
+    _own("optimizer.ns_steps", lambda v: 1 <= v < 100, "must be from 1 to 99."),
     _rule(
         "optimizer.grad_clip",
         lambda v: v > 0,
@@ -92,7 +105,7 @@ RULES: tuple[Rule, ...] = (
         "schedule.warmup_fraction", lambda v: 0 <= v < 1, "must be below 1: the peak would never be reached."
     ),
     _rule("schedule.final_fraction", lambda v: 0 <= v <= 1, "must be between 0 and 1 of the peak."),
-    _rule("schedule.decay_fraction", lambda v: 0 <= v <= 1, "must be between 0 and 1 of all steps."),
+    _own("schedule.decay_fraction", lambda v: 0 < v <= 1, "must be above 0 and at most 1 of all steps."),
     _rule(
         "data.validation_fraction",
         lambda v: 0 < v < 1,
@@ -176,7 +189,9 @@ def _between(config: Config) -> list[tuple[str, str]]:
                 "the byte tokenizer has 257 tokens. Leave it at 257 or choose vocab.tokenizer=bpe.",
             )
         )
-    if config.schedule.warmup_fraction + config.schedule.decay_fraction > 1:
+    if config.optimizer.own.get("nesterov") and not config.optimizer.own.get("momentum"):
+        found.append(("optimizer.nesterov", "there is no momentum to look ahead along. Write false."))
+    if config.schedule.warmup_fraction + config.schedule.own.get("decay_fraction", 0) > 1:
         found.append(("schedule.decay_fraction", "warm-up and decay are longer than training. Shorten one."))
     if lacking := lack(config.tracker.name):
         found.append(("tracker.name", lacking))

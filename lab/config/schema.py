@@ -8,7 +8,7 @@ by name.
 
 import dataclasses
 import typing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lab.config.strict import ConfigError, build, neutral
@@ -93,26 +93,69 @@ class Stability:
     output_softcap: float | None = neutral(None)
 
 
+class Choice:
+    """One variant of an axis of training: fields for what all variants share, `own` for what it alone is told.
+
+    In YAML and JSON the keys of both stand side by side; which are its own, its YAML says.
+    """
+
+    name: str
+    own: dict[str, Any]
+
+    @classmethod
+    def from_plain(cls, values: Any, *, where: str = "", problems: list[str]) -> Any:
+        shared = [key for key in cls.__annotations__ if key != "own"]
+        if isinstance(values, dict):
+            own = {key: value for key, value in values.items() if key not in shared}
+            values = {key: values[key] for key in shared if key in values} | {"own": own}
+        return build(cls, values, where=f"{where}." if where else "", problems=problems)
+
+    def settings(self) -> dict[str, Any]:
+        """Every key with its value, the variant's own where `own` stands."""
+        found: dict[str, Any] = {}
+        for key in type(self).__annotations__:
+            value = getattr(self, key)
+            found |= value if key == "own" else {key: value}
+        return found
+
+    def to_plain(self) -> dict[str, Any]:
+        return self.settings()
+
+
 @dataclass(frozen=True)
-class Optimizer:
+class Optimizer(Choice):
+    """lr: the peak of the schedule; grad_clip: the norm that no gradient exceeds, null for none.
+
+    own: the keyword arguments of its function in lab/train/optimizer.py.
+    """
+
     name: str
     lr: float
-    beta1: float
-    beta2: float
-    eps: float
+    own: dict[str, Any]
     grad_clip: float | None
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """Fractions of all steps: linear warm-up; final learning rate as a fraction of the peak; length of
-    WSD's decay.
+class Schedule(Choice):
+    """Fractions of all steps: linear warm-up. Of the peak: the final learning rate, 1 where it never falls.
+
+    own: the keyword arguments of its function in lab/train/schedule.py.
     """
 
     name: str
     warmup_fraction: float
     final_fraction: float
-    decay_fraction: float = neutral(0.0)
+    own: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_plain(cls, values: Any, *, where: str = "", problems: list[str]) -> Any:
+        if isinstance(values, dict):
+            values = {"final_fraction": 1.0} | values
+        return super().from_plain(values, where=where, problems=problems)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Records hold a decay_fraction of 0 where there is none; see RunConfig."""
+        return self.settings() | {"decay_fraction": self.own.get("decay_fraction", 0.0)}
 
 
 @dataclass(frozen=True)
@@ -352,14 +395,28 @@ class RunConfig:
     bias: dict[str, Any] = neutral({"name": "norm"})
     init_from: str | None = neutral(None)
 
+    @classmethod
+    def from_plain(cls, values: Any, *, where: str = "", problems: list[str]) -> Any:
+        """Every schedule has a decay_fraction in records, and had one before it was wsd's own. At 0 it is no part of
+        a run's name, and nothing reads it.
+        """
+        schedule = values.get("schedule") if isinstance(values, dict) else None
+        if isinstance(schedule, dict) and schedule.get("decay_fraction") == 0:
+            read = {key: value for key, value in schedule.items() if key != "decay_fraction"}
+            values = values | {"schedule": read}
+        return build(cls, values, where=f"{where}." if where else "", problems=problems)
 
+
+TRAINED = tuple(
+    f.name for f in dataclasses.fields(Config) if isinstance(f.type, type) and issubclass(f.type, Choice)
+)
 STRUCTURAL = tuple(f.name for f in dataclasses.fields(Config) if typing.get_origin(f.type) is dict)
 
 
 def run_config(values: dict[str, Any]) -> RunConfig:
     """The `RunConfig` of its JSON form. Raises ConfigError."""
     problems: list[str] = []
-    config = build(RunConfig, values, problems=problems)
+    config = RunConfig.from_plain(values, problems=problems)
     if problems:
         raise ConfigError(problems)
     return typing.cast(RunConfig, config)

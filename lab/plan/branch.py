@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from lab.config.schema import STRUCTURAL, RunConfig, run_config
-from lab.config.strict import ConfigError, closest, show
+from lab.config.strict import ConfigError, closest, plain, show
 from lab.store.run_record import Manifest, Parent, ReadRows, ReadText
 from lab.store.run_store import RunStore
 
@@ -165,7 +165,7 @@ def _changes(run: RunConfig, parent: RunConfig) -> Iterator[tuple[str, Any, Any,
 
 def _parameters(run: RunConfig) -> dict[str, Any]:
     """The shape of every parameter by name."""
-    return _of_model(json.dumps(dataclasses.asdict(run)))
+    return _of_model(json.dumps(plain(run)))
 
 
 @cache

@@ -14,7 +14,7 @@ import torch
 
 from lab.config.schema import Config, RunConfig, Shape, run_config
 from lab.config.shape import heads, misfits, width_and_depth
-from lab.config.strict import ConfigError
+from lab.config.strict import ConfigError, plain
 from lab.model.activation import VARIANTS as ACTIVATIONS
 from lab.model.bias import simplest
 from lab.model.ffn import VARIANTS as FFNS
@@ -46,9 +46,7 @@ def counts(run: RunConfig) -> Counts:
     arXiv:2001.08361, section 2.1). Of a mixture of experts those that are chosen for a token count, though
     all of them are computed (lab/model/ffn.py).
     """
-    sizes, of_position, kept = _measured(
-        json.dumps(dataclasses.asdict(dataclasses.replace(run, seed=0, steps=1)))
-    )
+    sizes, of_position, kept = _measured(json.dumps(plain(dataclasses.replace(run, seed=0, steps=1))))
     embedding = sum(n for role, n, _ in sizes if role in ("embedding", "position", "position_bias", "head"))
     total, active = sum(n for _, n, _ in sizes), sum(n for _, _, n in sizes)
     multiplied = sum(n for role, _, n in sizes if role in ("linear", "value", "residual", "head"))

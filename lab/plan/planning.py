@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.config.strict import plain
 from lab.config.unusual import PATHS, is_unusual
 from lab.plan import planned_arm
 from lab.plan.ablation import X_VALUES, Ablation, Match, Search, chosen_arms, compose_arms, load
@@ -140,7 +141,7 @@ def _distinct(planned: Sequence[PlannedArm], baseline: str) -> tuple[list[Planne
     kept: dict[str, PlannedArm] = {}
     notes = []
     for item in sorted(planned, key=lambda item: item.name != baseline):
-        same = kept.setdefault(json.dumps(dataclasses.asdict(item.run)), item)
+        same = kept.setdefault(json.dumps(plain(item.run)), item)
         if same is not item:
             notes.append(f"Arm {item.name} is the same model as arm {same.name} here and was left out.")
     return [item for item in planned if item in kept.values()], notes

@@ -7,7 +7,7 @@ import hashlib
 import json
 from typing import Any
 
-from lab.config.schema import RunConfig
+from lab.config.schema import Choice, RunConfig
 
 NUMERICS = 1  # raised by hand when the mathematics of training changes; golden losses force the raise
 
@@ -24,6 +24,8 @@ def identity(config: RunConfig) -> dict[str, Any]:
     """
 
     def strip(node: Any) -> dict[str, Any]:
+        if isinstance(node, Choice):
+            return node.settings()
         kept = {}
         for f in dataclasses.fields(node):
             value = getattr(node, f.name)

@@ -20,6 +20,7 @@ from lab.plan.job_set import Jobs
 from lab.store.job import Job
 from lab.store.run_store import RunStore
 from lab.store.states import END_STATES
+from lab.train.recipe import refuse_unknown
 from lab.train.worker import DISK_FULL, RESUMABLE, work
 
 DEATHS_ALLOWED = 2  # a worker killed by a signal is tried again this often
@@ -35,11 +36,13 @@ def execute(
 ) -> dict[str, str]:
     """Train every job that has no end state yet, or to its `until_step`; returns the state of each run id.
 
-    A signal to stop leaves a resumable sweep, and so does a full disk, which raises OSError.
+    A signal to stop leaves a resumable sweep, and so does a full disk, which raises OSError. Raises ConfigError,
+    before any run starts, where one asks for what there is no code for.
     """
     waiting = [
         name for name, job in jobs.items() if store.state(name) not in END_STATES and not paused(job, store)
     ]
+    refuse_unknown(jobs[name].config for name in waiting)
     for run_id in waiting:
         if parent := jobs[run_id].manifest.parent:
             store.keep_checkpoint(parent.run_id, parent.step)

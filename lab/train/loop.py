@@ -21,7 +21,7 @@ from lab.store.spikes import SIGNALS
 from lab.train import snapshot as checkpoint
 from lab.train.evaluate import EVALUATED, leak
 from lab.train.lengths import name_of, undefined
-from lab.train.optimizer import OPTIMIZERS
+from lab.train.optimizer import optimizer_of
 from lab.train.stability import StabilityMonitor
 from lab.train.trainer import Trainer
 
@@ -50,7 +50,7 @@ def train(
     model = Transformer(config)
     initialize(model, init=config.init, seed=config.seed)
     model = model.to(device)
-    optimizer = OPTIMIZERS[config.optimizer.name](model, config, roles=model.roles())
+    optimizer = optimizer_of(config, model)
     saved = store.load_checkpoint(run_id)
     step, bytes_seen = checkpoint.unpack(saved[1], model, optimizer, device=device) if saved else (0, 0)
     if config.init_from and not saved:

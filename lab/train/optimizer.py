@@ -1,11 +1,36 @@
-"""AdamW with one rule for weight decay: matrices decay; embeddings, positions, norms and biases do not."""
+"""Which rule turns gradients into steps? Each variant is a function that makes an optimizer of torch.
+
+Contract: a variant takes the weights, the learning rate and, by keyword, what its YAML states; every weight stands in
+one of its groups, whose weight decay is that of the weight. Matrices decay; embeddings, positions, norms and biases
+do not. The trainer sets the rate of every group before each step, and checkpoints keep whatever moments there are.
+- adamw: Loshchilov & Hutter 2019 (1711.05101).
+- sgd: with momentum, of Polyak or of Nesterov (Sutskever et al. 2013, section 2); its decay is a part of the gradient.
+- lion: the sign of a momentum (Chen et al. 2023, 2302.06675, algorithm 2).
+- muon: hidden matrices step by their orthogonalised momentum (Jordan et al. 2024, kellerjordan.github.io/posts/muon), as
+  large as a step of AdamW (Liu et al. 2025, 2502.16982, section 2.2), so one rate serves both; AdamW moves the rest.
+- adafactor: second moments by row and column, and steps relative to a weight's size (Shazeer & Stern 2018,
+  1804.04235, algorithms 4 and 5); as torch has it, with the rate in place of 0.01. It waits for a GPU at every weight.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lab.config.schema import RunConfig
+from lab.model.transformer import Transformer
 
-DECAYED_ROLES = frozenset({"linear", "value", "residual", "head"})
+HIDDEN_ROLES = frozenset({"linear", "value", "residual"})
+DECAYED_ROLES = HIDDEN_ROLES | {"head"}
+
+
+class Weight(NamedTuple):
+    """A parameter with its role in the model (lab/model/initializer.py) and its weight decay."""
+
+    tensor: nn.Parameter
+    role: str
+    decay: float
 
 
 def parameter_groups(roles: dict[str, str]) -> dict[str, list[str]]:
@@ -14,40 +39,148 @@ def parameter_groups(roles: dict[str, str]) -> dict[str, list[str]]:
     return {"decayed": decayed, "plain": [name for name in roles if roles[name] not in DECAYED_ROLES]}
 
 
-def adamw(model: nn.Module, config: RunConfig, *, roles: dict[str, str]) -> torch.optim.AdamW:
-    """torch's fused AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) over the two groups."""
-    parameters, groups = dict(model.named_parameters()), parameter_groups(roles)
+def optimizer_of(config: RunConfig, model: Transformer) -> torch.optim.Optimizer:
+    """The optimizer that the run asks for, over all parameters of its model."""
+    roles, parameters = model.roles(), dict(model.named_parameters())
     decay = {"decayed": config.regularization.weight_decay, "plain": 0.0}
-    o = config.optimizer
-    return torch.optim.AdamW(
-        [
-            {"params": [parameters[n] for n in names], "weight_decay": decay[group]}
-            for group, names in groups.items()
-            if names
-        ],
-        lr=o.lr,
-        betas=(o.beta1, o.beta2),
-        eps=o.eps,
-        fused=True,
+    weights = [
+        Weight(parameters[name], roles[name], decay[group])
+        for group, names in parameter_groups(roles).items()
+        for name in names
+    ]
+    chosen = config.optimizer
+    return VARIANTS[chosen.name](weights, chosen.lr, **chosen.own)
+
+
+def _by_decay(weights: Iterable[Weight]) -> list[dict[str, Any]]:
+    """Parameter groups as torch takes them, one for each weight decay."""
+    tensors: dict[float, list[nn.Parameter]] = {}
+    for weight in weights:
+        tensors.setdefault(weight.decay, []).append(weight.tensor)
+    return [{"params": of, "weight_decay": decay} for decay, of in tensors.items()]
+
+
+def adamw(
+    weights: Sequence[Weight], lr: float, *, beta1: float, beta2: float, eps: float
+) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(_by_decay(weights), lr=lr, betas=(beta1, beta2), eps=eps, fused=True)
+
+
+def sgd(weights: Sequence[Weight], lr: float, *, momentum: float, nesterov: bool) -> torch.optim.Optimizer:
+    return torch.optim.SGD(_by_decay(weights), lr=lr, momentum=momentum, nesterov=nesterov, fused=True)
+
+
+def lion(weights: Sequence[Weight], lr: float, *, beta1: float, beta2: float) -> torch.optim.Optimizer:
+    return Lion(_by_decay(weights), lr=lr, beta1=beta1, beta2=beta2)
+
+
+def muon(
+    weights: Sequence[Weight],
+    lr: float,
+    *,
+    momentum: float,
+    nesterov: bool,
+    ns_steps: int,
+    beta1: float,
+    beta2: float,
+    eps: float,
+) -> torch.optim.Optimizer:
+    """Matrices of a mixture's experts, which torch keeps as one tensor of three axes, are among the rest."""
+
+    def is_hidden(weight: Weight) -> bool:
+        return weight.role in HIDDEN_ROLES and weight.tensor.ndim == 2
+
+    rest = [weight for weight in weights if not is_hidden(weight)]
+    return Joint(
+        torch.optim.Muon(
+            _by_decay(filter(is_hidden, weights)),
+            lr=lr,
+            momentum=momentum,
+            nesterov=nesterov,
+            ns_steps=ns_steps,
+            adjust_lr_fn="match_rms_adamw",
+        ),
+        adamw(rest, lr, beta1=beta1, beta2=beta2, eps=eps),
     )
 
 
-OPTIMIZERS = {"adamw": adamw}
+def adafactor(
+    weights: Sequence[Weight],
+    lr: float,
+    *,
+    decay_rate: float,
+    clip_threshold: float,
+    eps1: float,
+    eps2: float,
+) -> torch.optim.Optimizer:
+    return torch.optim.Adafactor(
+        _by_decay(weights), lr=lr, beta2_decay=-decay_rate, eps=(eps1, eps2), d=clip_threshold
+    )
+
+
+class Lion(torch.optim.Optimizer):
+    """Steps of one size in every coordinate: the sign of beta1 m + (1 - beta1) g, and m follows g at beta2."""
+
+    def __init__(self, groups: list[dict[str, Any]], *, lr: float, beta1: float, beta2: float):
+        super().__init__(groups, {"lr": lr, "beta1": beta1, "beta2": beta2})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            weights = [weight for weight in group["params"] if weight.grad is not None]
+            if not weights:
+                continue
+            gradients, lr = [weight.grad for weight in weights], group["lr"]
+            momenta = [
+                self.state[weight].setdefault("momentum", torch.zeros_like(weight)) for weight in weights
+            ]
+            steps = torch._foreach_lerp(momenta, gradients, 1 - group["beta1"])
+            torch._foreach_sign_(steps)
+            torch._foreach_mul_(weights, 1 - lr * group["weight_decay"])
+            torch._foreach_add_(weights, steps, alpha=-lr)
+            torch._foreach_lerp_(momenta, gradients, 1 - group["beta2"])
+
+
+class Joint(torch.optim.Optimizer):
+    """Several optimizers as one, each with parameters of its own: their groups and moments are shared."""
+
+    def __init__(self, *parts: torch.optim.Optimizer):
+        super().__init__([group for part in parts for group in part.param_groups], {})
+        self.parts = parts
+        for part in parts:
+            part.state = self.state
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        for part in self.parts:
+            part.step()
+
+
+VARIANTS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adamw": adamw,
+    "sgd": sgd,
+    "lion": lion,
+    "muon": muon,
+    "adafactor": adafactor,
+}
 
 
 def state_by_name(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, dict[str, Tensor]]:
-    """Moments under their parameter's name: matching by position would swap equal shapes silently."""
-    return {name: dict(optimizer.state[p]) for name, p in model.named_parameters() if p in optimizer.state}
+    """Moments under their parameter's name: matching by position would swap equal shapes silently.
+
+    A parameter without any, as all have in SGD without momentum, stands there with none.
+    """
+    return {name: dict(optimizer.state.get(p, {})) for name, p in model.named_parameters()}
 
 
 def load_state_by_name(
     optimizer: torch.optim.Optimizer, model: nn.Module, state: dict[str, dict[str, Tensor]]
 ) -> None:
-    """Put moments back. Raises ValueError where names or shapes differ."""
+    """Put the moments of the same optimizer back, whatever they are called. Raises ValueError where the
+    parameters differ.
+    """
     parameters = dict(model.named_parameters())
     if parameters.keys() != state.keys():
         raise ValueError(f"optimizer state and model differ in {sorted(parameters.keys() ^ state.keys())}")
     for name, moments in state.items():
-        if moments["exp_avg"].shape != parameters[name].shape:
-            raise ValueError(f"optimizer state of {name} has shape {tuple(moments['exp_avg'].shape)}")
-        optimizer.state[parameters[name]] = dict(moments)
+        if moments:
+            optimizer.state[parameters[name]] = dict(moments)

@@ -1,10 +1,12 @@
 """How does the learning rate move over a run? A pure function of the step, so a resumed run can't drift.
 
-After a linear warm-up: cosine (Loshchilov & Hutter 2017, arXiv:1608.03983), linear, constant, or wsd =
-warm-up, stable, linear decay (Hu et al. 2024, arXiv:2404.06395).
+After a linear warm-up: cosine (Loshchilov & Hutter 2017, 1608.03983), linear, constant, or wsd = warm-up, stable,
+linear decay (Hu et al. 2024, 2404.06395). Contract: a variant is a function of the progress after the warm-up, 0 to 1,
+of the schedule and, by keyword, of what its YAML states beside the shared keys; its value is a fraction of the peak.
 """
 
 import math
+from collections.abc import Callable
 
 from lab.config.schema import Schedule
 
@@ -21,13 +23,19 @@ def constant(progress: float, schedule: Schedule) -> float:
     return 1.0
 
 
-def wsd(progress: float, schedule: Schedule) -> float:
-    share = schedule.decay_fraction / (1 - schedule.warmup_fraction)
-    decayed = 0.0 if share == 0 else max(0.0, 1 - (1 - progress) / share)
+def wsd(progress: float, schedule: Schedule, *, decay_fraction: float) -> float:
+    """decay_fraction: the length of the decay, as a fraction of all steps."""
+    share = decay_fraction / (1 - schedule.warmup_fraction)
+    decayed = max(0.0, 1 - (1 - progress) / share)
     return 1 - (1 - schedule.final_fraction) * decayed
 
 
-SCHEDULES = {"cosine": cosine, "linear": linear, "constant": constant, "wsd": wsd}
+VARIANTS: dict[str, Callable[..., float]] = {
+    "cosine": cosine,
+    "linear": linear,
+    "constant": constant,
+    "wsd": wsd,
+}
 
 
 def warmup_steps(steps: int, schedule: Schedule) -> int:
@@ -41,4 +49,5 @@ def factor(step: int, *, steps: int, schedule: Schedule) -> float:
     warmup = warmup_steps(steps, schedule)
     if step <= warmup:
         return step / warmup
-    return SCHEDULES[schedule.name](min(1.0, (step - warmup) / (steps - warmup)), schedule)
+    progress = min(1.0, (step - warmup) / (steps - warmup))
+    return VARIANTS[schedule.name](progress, schedule, **schedule.own)

@@ -29,6 +29,7 @@ from typing import Any
 import torch
 
 from lab.config.schema import Precision, RunConfig, run_config
+from lab.config.strict import plain
 from lab.data.shards import Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
@@ -37,7 +38,7 @@ from lab.store.identity import NUMERICS, run_id
 from lab.store.provenance import provenance
 from lab.store.run_store import RunStore
 from lab.sweep import parcel
-from lab.train.optimizer import OPTIMIZERS
+from lab.train.optimizer import optimizer_of
 from lab.train.trainer import Trainer
 from lab.train.worker import work
 
@@ -53,7 +54,7 @@ def stepper(run: RunConfig, shards: Shards, device: str) -> Trainer:
     model = Transformer(run)
     initialize(model, init=run.init, seed=run.seed)
     model = model.to(device)
-    optimizer = OPTIMIZERS[run.optimizer.name](model, run, roles=model.roles())
+    optimizer = optimizer_of(run, model)
     return Trainer(run, shards, model, optimizer, device=device)
 
 
@@ -185,7 +186,7 @@ def resume(
     """A worker killed after a checkpoint and started again, against a run that nobody disturbed."""
     job = jobs["nano"] | {"device": device, "checkpoint_seconds": seconds}
     run = dataclasses.replace(run_config(job["config"]), precision=FP32, steps=steps)
-    job |= {"config": dataclasses.asdict(run), "run_id": run_id(run)}
+    job |= {"config": plain(run), "run_id": run_id(run)}
     with tempfile.TemporaryDirectory() as name:
         whole, killed = (RunStore(Path(name) / folder / "runs") for folder in ("whole", "killed"))
         work(job | {"store": str(whole.root)})

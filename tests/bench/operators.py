@@ -21,7 +21,7 @@ from lab.config.compose import Override, compose
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
 from lab.plan.budget import TrainingText, resolve
-from lab.train.optimizer import OPTIMIZERS
+from lab.train.optimizer import optimizer_of
 
 CLASSES = ("matrix products", "softmax, norms, losses", "optimizer", "element-wise and the rest")
 PRODUCTS = ("mm", "bmm", "scaled_dot_product", "flash_attention", "linear", "matmul")
@@ -68,7 +68,7 @@ def main() -> None:
     run = resolve(compose([Override(text) for text in asked]), corpus)
     model = Transformer(run)
     initialize(model, init=run.init, seed=0)
-    optimizer = OPTIMIZERS[run.optimizer.name](model, run, roles=model.roles())
+    optimizer = optimizer_of(run, model)
     batch = torch.randint(run.shape.vocab_size, (run.rows, run.shape.context_length + 1))
 
     def step() -> None:

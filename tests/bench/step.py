@@ -22,7 +22,7 @@ from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
 from lab.plan.budget import resolve
 from lab.plan.planned_arm import prepared
-from lab.train.optimizer import OPTIMIZERS
+from lab.train.optimizer import optimizer_of
 from lab.train.schedule import factor
 from lab.train.stability import StabilityMonitor
 from lab.train.trainer import Trainer
@@ -63,7 +63,7 @@ def _lab_steps(run, shards):
     model = Transformer(run)
     initialize(model, init=run.init, seed=0)
     monitor = StabilityMonitor(run, {})
-    optimizer = OPTIMIZERS["adamw"](model, run, roles=model.roles())
+    optimizer = optimizer_of(run, model)
     trainer = Trainer(run, shards, model, optimizer, device="cpu")
     at = iter(range(1, 10**9))
 

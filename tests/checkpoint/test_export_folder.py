@@ -2,7 +2,6 @@
 the run does.
 """
 
-import dataclasses
 import json
 import os
 import random
@@ -16,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lab.checkpoint import trained
 from lab.commands import places
+from lab.config.strict import plain
 from lab.train.continuation import continued
 from tests.tiny_run import tiny_run
 
@@ -142,7 +142,7 @@ def test_an_earlier_export_is_replaced_and_nothing_else(exported, lab, capsys, t
 def test_a_run_without_a_counterpart_is_refused_by_its_axis(lab, capsys, tmp_path, changes, message):
     folder = places.RESULTS / "runs" / "abcdef"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(dataclasses.asdict(tiny_run(**changes))))
+    (folder / "config.json").write_text(json.dumps(plain(tiny_run(**changes))))
     assert lab("export", "abcdef", "--to", "hf", tmp_path / "out") == 2
     assert f"error: abcdef (command line): {message}" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.config.compose import CONF, Override, checked, compose, expand, groups, leaves, variants
-from lab.config.schema import Config
-from lab.config.strict import ConfigError, build
-from lab.store.identity import identity
-from lab.train.schedule import SCHEDULES
+from lab.config.schema import Config, run_config
+from lab.config.strict import ConfigError, build, plain
+from lab.store.identity import identity, run_id
+from tests.tiny_run import tiny_run
 
 REFUSED = [
     ("heads=7", "heads.value = 7 (command line): does not divide d_model 96. Use 4 or 6 or 8"),
@@ -32,6 +32,23 @@ REFUSED = [
     ("regularization.weight_decay=-0.1", "must be 0 or more"),
     ("schedule.warmup_fraction=1", "the peak would never be reached"),
     ("schedule.final_fraction=2", "must be between 0 and 1 of the peak"),
+    ("schedule=wsd schedule.decay_fraction=0", "must be above 0 and at most 1 of all steps"),
+    ("schedule=wsd schedule.decay_fraction=0.96", "warm-up and decay are longer than training"),
+    (
+        "optimizer=sgd optimizer.momentum=1",
+        "optimizer.momentum = 1.0 (command line): must be at least 0 and below 1",
+    ),
+    ("optimizer=sgd optimizer.nesterov=yes", "optimizer.nesterov = yes (command line): write true or false"),
+    (
+        "optimizer=sgd optimizer.momentum=0 optimizer.nesterov=true",
+        "there is no momentum to look ahead along",
+    ),
+    (
+        "optimizer=muon optimizer.ns_steps=1.5",
+        "optimizer.ns_steps = 1.5 (command line): needs a whole number",
+    ),
+    ("optimizer=muon optimizer.ns_steps=0", "must be from 1 to 99"),
+    ("optimizer=lion optimizer.beta3=0.5", 'unknown key. Did you mean "optimizer.beta'),
     ("optimizer.grad_clip=0", "would remove every gradient. Write null to switch clipping off"),
     ("regularization.label_smoothing=1", "must be at least 0 and below 1"),
     ("stability.z_loss=-1e-4", "must be 0 or more"),
@@ -63,7 +80,7 @@ REFUSED = [
     ("hydra.run.dir=/tmp", "this part of Hydra cannot be changed here"),
     ("norm.epps=1e-5", 'norm=rmsnorm has no parameter epps. Did you mean "eps"?'),
     ("norm.name=layernorm", "is chosen by its option. Write norm=layernorm"),
-    ("optimizer.name=sgd", "is chosen by its option. Write optimizer=sgd; known: adamw"),
+    ("optimizer.name=sgd", "is chosen by its option. Write optimizer=sgd; known: adafactor, adamw, lion"),
     ("size.name=../../x", "is chosen by its option"),
     ("norm.eps=-1", "must be a finite number, 0 or more"),
     ("norm.eps=nan", "must be a finite number, 0 or more"),
@@ -75,7 +92,7 @@ REFUSED = [
 @pytest.mark.parametrize(("override", "message"), REFUSED, ids=[o for o, _ in REFUSED])
 def test_bad_input_names_the_key_and_the_fix(override, message):
     with pytest.raises(ConfigError) as error:
-        compose([Override(override)])
+        compose([Override(text) for text in override.split(" ")])
     assert message in str(error.value)
 
 
@@ -152,7 +169,7 @@ def test_the_baseline_is_the_course_model():
     assert names == ["pre", "rmsnorm", "swiglu", "rope"]
     assert config.norm["eps"] == 1e-5 and config.position["theta"] == 10_000
     o = config.optimizer
-    assert (o.name, o.beta1, o.beta2, o.eps, o.grad_clip) == ("adamw", 0.9, 0.95, 1e-8, 1.0)
+    assert (o.name, o.grad_clip, o.own) == ("adamw", 1.0, {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8})
     assert config.regularization.weight_decay == 0.1 and config.regularization.dropout == 0
     assert (config.schedule.name, config.schedule.warmup_fraction, config.schedule.final_fraction) == (
         "cosine",
@@ -174,8 +191,40 @@ def test_every_option_of_every_group_composes(monkeypatch):
             assert isinstance(compose([Override(text), *extra]), Config), text
 
 
-def test_named_choices_exist_in_code_and_yaml_alike():
-    assert sorted(SCHEDULES) == list(groups()["schedule"])
+UNREAD = [
+    (("schedule.decay_fraction=0.2",), "schedule=cosine", "schedule=wsd"),
+    (("schedule.decay_fraction=0.2", "schedule=linear"), "schedule=linear", "schedule=wsd"),
+    (("schedule=constant", "schedule.final_fraction=1"), "schedule=constant", "schedule=cosine or"),
+    (("optimizer=sgd", "optimizer.eps=1e-9"), "optimizer=sgd", "optimizer=adamw or optimizer=muon"),
+    (("optimizer.momentum=0.9",), "optimizer=adamw", "optimizer=muon or optimizer=sgd"),
+]
+
+
+@pytest.mark.parametrize(("texts", "option", "others"), UNREAD, ids=str)
+def test_a_key_that_the_option_never_reads_is_refused_with_those_that_do(texts, option, others):
+    with pytest.raises(ConfigError) as error:
+        compose([Override(text) for text in texts])
+    [problem] = error.value.problems
+    assert f"(command line): {option} does not read it; it reads " in problem
+    assert f"Leave it out, or choose {others}" in problem
+
+
+def test_equal_choices_are_one_run_whether_a_key_is_spelt_out_or_not():
+    """Once every schedule carried decay_fraction, and 0 was no part of a run's name."""
+    run = tiny_run()
+    stored = plain(run)
+    assert stored["optimizer"] == {
+        "name": "adamw",
+        "lr": 0.01,
+        "beta1": 0.9,
+        "beta2": 0.95,
+        "eps": 1e-8,
+        "grad_clip": 1.0,
+    }
+    stored["schedule"]["decay_fraction"] = 0.0
+    assert run_config(stored) == run and run_id(run_config(stored)) == run_id(run)
+    wsd = stored | {"schedule": stored["schedule"] | {"name": "wsd", "decay_fraction": 0.2}}
+    assert plain(run_config(wsd)) == wsd and run_id(run_config(wsd)) != run_id(run)
 
 
 def test_every_variant_of_an_axis_says_what_it_is():

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lab.config.schema import Schedule, run_config
-from lab.config.strict import ConfigError
+from lab.config.strict import ConfigError, plain
 from lab.data.shards import Reading, Shards
 from lab.plan import branch
 from lab.store.identity import run_id
@@ -21,7 +21,7 @@ from lab.train.worker import work
 from tests.hand_shards import write_shards
 from tests.tiny_run import job, tiny_run
 
-CONSTANT = Schedule("constant", warmup_fraction=0.0, final_fraction=1.0, decay_fraction=0.0)
+CONSTANT = Schedule("constant", warmup_fraction=0.0, final_fraction=1.0)
 MANIFEST = {"tokenizer_hash": "t"}
 
 
@@ -303,6 +303,6 @@ def test_a_branch_whose_parent_is_gone_fails_with_the_reason(store, parent, fold
 
 
 def test_json_without_the_key_reads_as_no_parent():
-    values = dataclasses.asdict(run_of())
+    values = plain(run_of())
     del values["init_from"]
     assert run_config(values).init_from is None

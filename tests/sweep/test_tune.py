@@ -310,9 +310,9 @@ def test_runs_of_other_lengths_are_judged_after_as_large_a_share(tmp_path, monke
     assert shares[0] == pytest.approx(shares[1], abs=1 / of["steps"])
 
 
-def trials_of(folder, ranges, *, carry_out):
+def trials_of(folder, ranges, *, carry_out, asked=()):
     return Trials(
-        ["size=nano", "tracker=none"],
+        ["size=nano", "tracker=none", *asked],
         ranges,
         RunStore(folder / "runs"),
         results=folder,
@@ -325,7 +325,7 @@ def test_a_point_that_no_run_can_have_fails_alone(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, "t")))
     carried = []
     ranges, _ = parsed(["schedule.warmup_fraction=lin:0:1", "schedule.decay_fraction=lin:0:1"])
-    trials = trials_of(tmp_path, ranges, carry_out=carried.append)
+    trials = trials_of(tmp_path, ranges, carry_out=carried.append, asked=["schedule=wsd"])
     keys = [found.key for found in ranges]
     points = {3: dict(zip(keys, (0.1, 0.2), strict=True)), 4: dict(zip(keys, (0.9, 0.9), strict=True))}
     assert trials.score(points, trials.steps) == {3: None, 4: None}

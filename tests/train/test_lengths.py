@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from lab.config.compose import Override, compose
 from lab.config.schema import run_config
-from lab.config.strict import ConfigError
+from lab.config.strict import ConfigError, plain
 from lab.data.shards import Shards
 from lab.model.transformer import Transformer
 from lab.store.identity import identity
@@ -159,7 +159,7 @@ def test_lengths_that_are_none_are_refused(lengths):
 def test_a_run_that_does_not_ask_keeps_its_name():
     run = run_of("rope", [])
     assert "lengths" not in identity(run)["evaluation"]
-    stored = dataclasses.asdict(run)
+    stored = plain(run)
     del stored["evaluation"]["lengths"]
     assert run_config(stored) == run
     assert identity(run_of("rope", [2]))["evaluation"]["lengths"] == [2]

@@ -9,7 +9,7 @@ from lab.train.schedule import factor
 
 
 def schedule(name, warmup=0.2, final=0.1, decay=0.0):
-    return Schedule(name, warmup, final, decay)
+    return Schedule(name, warmup, final, own={"decay_fraction": decay} if decay else {})
 
 
 TABLES = [

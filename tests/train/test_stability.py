@@ -15,7 +15,7 @@ def config():
     return dataclasses.replace(
         tiny(),
         steps=100,
-        schedule=Schedule("constant", 0.05, 1.0, 0.0),
+        schedule=Schedule("constant", 0.05, 1.0),
         monitor=Rule(10, 10, 4.0, divergence_factor=2.0, divergence_patience=3),
     )
 

@@ -22,7 +22,7 @@ from lab.sweep.local import _settle
 from lab.train import loop, trainer
 from lab.train.evaluate import evaluate
 from lab.train.loss import cross_entropy, z_loss
-from lab.train.optimizer import adamw, parameter_groups
+from lab.train.optimizer import optimizer_of, parameter_groups
 from lab.train.schedule import factor
 from lab.train.snapshot import pack, unpack
 from lab.train.worker import DISK_FULL, work
@@ -287,7 +287,7 @@ def test_a_number_that_is_not_finite_ends_the_run_as_diverged(shards, tmp_path, 
     assert (saved is None) if bad_step == 1 else (saved[0] == bad_step - 1)
     if saved:
         model = Transformer(tiny_run())
-        unpack(saved[1], model, adamw(model, tiny_run(), roles=model.roles()), device="cpu")
+        unpack(saved[1], model, optimizer_of(tiny_run(), model), device="cpu")
         assert all(torch.isfinite(p).all() for p in model.parameters())
 
 
@@ -319,12 +319,12 @@ def test_a_run_that_ends_worse_than_unigrams_has_diverged(shards, tmp_path):
 def test_moments_go_by_name(shards):
     run = tiny_run()
     model = build(run)
-    optimizer = adamw(model, run, roles=model.roles())
+    optimizer = optimizer_of(run, model)
     model(torch.zeros(1, 8, dtype=torch.int64)).logits.sum().backward()
     optimizer.step()
     payload = pack(model, optimizer, step=3, bytes_seen=4)
     other = build(run)
-    restored = adamw(other, run, roles=other.roles())
+    restored = optimizer_of(run, other)
     assert unpack(payload, other, restored, device="cpu") == (3, 4)
     ours, theirs = dict(model.named_parameters()), dict(other.named_parameters())
     for name in ours:
@@ -333,7 +333,7 @@ def test_moments_go_by_name(shards):
         )
     wider = build(tiny_run(shape=dataclasses.replace(run.shape, d_ff=64)))
     with pytest.raises(RuntimeError, match="size mismatch"):
-        unpack(payload, wider, adamw(wider, run, roles=wider.roles()), device="cpu")
+        unpack(payload, wider, optimizer_of(run, wider), device="cpu")
 
 
 def test_every_parameter_stands_in_one_optimizer_group():
