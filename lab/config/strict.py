@@ -12,6 +12,7 @@ once. A field may be any of these types, and lists, tuples, dicts and `| None` o
 
 import contextlib
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -81,7 +82,8 @@ def read(cls: type[T], values: Any, *, source: str = "", fix: str = "") -> T:
     `fix` behind each.
     """
     problems: list[str] = []
-    found = build(cls, values, problems=problems)
+    make = getattr(cls, "from_plain", functools.partial(build, cls))
+    found = make(values, problems=problems)
     if found is None:
         before, behind = f"{source}: " if source else "", f" {fix}" if fix else ""
         raise ConfigError(f"{before}{problem}{behind}" for problem in problems)

@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from lab.config.schema import Monitor as Rule
-from lab.config.schema import Schedule
+from lab.config.schema import Monitor, Schedule
 from lab.train.stability import StabilityMonitor
 from tests.tiny_model import tiny
 
@@ -16,7 +15,7 @@ def config():
         tiny(),
         steps=100,
         schedule=Schedule("constant", 0.05, 1.0),
-        monitor=Rule(10, 10, 4.0, divergence_factor=2.0, divergence_patience=3),
+        monitor=Monitor(10, 10, 4.0, divergence_factor=2.0, divergence_patience=3),
     )
 
 
@@ -26,8 +25,8 @@ def test_events_carry_signal_value_and_score():
     for step in range(40):
         wobble = 1.0 + 0.1 * (step % 2)
         events += monitor.observe({"train/loss": wobble, "grad/norm": 50.0 if step == 30 else wobble})
-    assert [(e["signal"], e["value"]) for e in events] == [("grad/norm", 50.0)]
-    assert events[0]["score"] == pytest.approx((50 - 1.05) / 0.05)
+    assert [(event.signal, event.value) for event in events] == [("grad/norm", 50.0)]
+    assert events[0].score == pytest.approx((50 - 1.05) / 0.05)
 
 
 def test_divergence_needs_patience_after_warm_up():
