@@ -270,10 +270,8 @@ def _option_refusal(group: str, value: Any) -> str:
     for name in names:
         if name not in options:
             number = ", or a number" if numeric else ""
-            return (
-                f'unknown {group} "{show(name)}".{closest(str(name), options)} Known: '
-                f"{', '.join(options)}{number}."
-            )
+            near, known = closest(str(name), options), ", ".join(options)
+            return f'unknown {group} "{show(name)}".{near} Known: {known}{number}.'
     return ""
 
 
@@ -292,7 +290,7 @@ def _parameter_refusal(group: str, parameter: str, value: Any, chosen: dict[str,
 
 
 def _unread(group: str, parameter: str, name: str) -> str:
-    """Why a key that other variants of an axis of training read can't be given to this one; empty where it can."""
+    """Why a key that other options of an axis read can't be given to this one; empty where it can."""
     readers = [other for other in groups()[group] if parameter in option(group, other)]
     if name in readers or name not in groups()[group] or not readers:
         return ""
@@ -302,7 +300,7 @@ def _unread(group: str, parameter: str, name: str) -> str:
 
 
 def parameters(group: str, name: str) -> dict[str, Any]:
-    """What an option of an axis alone is told, as its YAML states it; nothing where there is no such option."""
+    """What an option alone is told, as its YAML states it; nothing where there is no such option."""
     if name not in groups()[group]:
         return {}
     shared = {key.partition(".")[2] for key in leaves() if key.startswith(f"{group}.")} | {"name"}
@@ -371,9 +369,7 @@ AXES = (
 
 
 def variants() -> list[Variant]:
-    """Every option of every design axis, in the order of the lecture, and the presets of several axes
-    last.
-    """
+    """Every option of every design axis, in the order of the lecture, and the presets of several last."""
     found = []
     for group in (*AXES, "arch"):
         default = _defaults().get(group, "none")

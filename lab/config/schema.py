@@ -13,6 +13,8 @@ from typing import Any
 
 from lab.config.strict import ConfigError, build, neutral
 
+Settings = dict[str, Any]  # an option as its YAML states it, or a part of it: numbers, truth values, words
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -69,9 +71,7 @@ class Init:
 
 @dataclass(frozen=True)
 class Regularization:
-    """label_smoothing: the share of each target that is spread evenly over the vocabulary, in training
-    alone.
-    """
+    """label_smoothing: the share of each target that is spread evenly over the vocabulary in training."""
 
     dropout: float
     weight_decay: float
@@ -94,13 +94,13 @@ class Stability:
 
 
 class Choice:
-    """One variant of an axis of training: fields for what all variants share, `own` for what it alone is told.
+    """One variant of an axis of training: fields for what all share, `own` for what it alone is told.
 
     In YAML and JSON the keys of both stand side by side; which are its own, its YAML says.
     """
 
     name: str
-    own: dict[str, Any]
+    own: Settings
 
     @classmethod
     def from_plain(cls, values: Any, *, where: str = "", problems: list[str]) -> Any:
@@ -110,15 +110,15 @@ class Choice:
             values = {key: values[key] for key in shared if key in values} | {"own": own}
         return build(cls, values, where=f"{where}." if where else "", problems=problems)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """Every key with its value, the variant's own where `own` stands."""
-        found: dict[str, Any] = {}
+        found: Settings = {}
         for key in type(self).__annotations__:
             value = getattr(self, key)
             found |= value if key == "own" else {key: value}
         return found
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         return self.settings()
 
 
@@ -131,7 +131,7 @@ class Optimizer(Choice):
 
     name: str
     lr: float
-    own: dict[str, Any]
+    own: Settings
     grad_clip: float | None
 
 
@@ -145,7 +145,7 @@ class Schedule(Choice):
     name: str
     warmup_fraction: float
     final_fraction: float
-    own: dict[str, Any] = field(default_factory=dict)
+    own: Settings = field(default_factory=dict)
 
     @classmethod
     def from_plain(cls, values: Any, *, where: str = "", problems: list[str]) -> Any:
@@ -153,7 +153,7 @@ class Schedule(Choice):
             values = {"final_fraction": 1.0} | values
         return super().from_plain(values, where=where, problems=problems)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         """Records hold a decay_fraction of 0 where there is none; see RunConfig."""
         return self.settings() | {"decay_fraction": self.own.get("decay_fraction", 0.0)}
 
@@ -229,9 +229,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Monitor:
-    """When diagnostics are taken, what counts as a spike (lab/store/spikes.py) and when a run has
-    diverged.
-    """
+    """When diagnostics are taken, what is a spike (lab/store/spikes.py) and when a run has diverged."""
 
     diagnostics_every: int
     spike_window: int
@@ -333,20 +331,20 @@ class Config:
     seed: int
     init_from: str | None
     size: Size
-    norm_placement: dict[str, Any]
-    norm: dict[str, Any]
-    activation: dict[str, Any]
-    position: dict[str, Any]
-    block: dict[str, Any]
-    ffn: dict[str, Any]
+    norm_placement: Settings
+    norm: Settings
+    activation: Settings
+    position: Settings
+    block: Settings
+    ffn: Settings
     ffn_ratio: FFNRatio
     heads: Heads
     aspect: Aspect
     vocab: Vocab
     regularization: Regularization
     stability: Stability
-    pattern: dict[str, Any]
-    bias: dict[str, Any]
+    pattern: Settings
+    bias: Settings
     attention: Attention
     embedding: Embedding
     init: Init
@@ -370,10 +368,10 @@ class RunConfig:
 
     seed: int
     shape: Shape
-    norm_placement: dict[str, Any]
-    norm: dict[str, Any]
-    activation: dict[str, Any]
-    position: dict[str, Any]
+    norm_placement: Settings
+    norm: Settings
+    activation: Settings
+    position: Settings
     embedding: Embedding
     init: Init
     regularization: Regularization
@@ -389,16 +387,16 @@ class RunConfig:
     rows: int
     micro_rows: int
     data_fingerprint: str
-    block: dict[str, Any] = neutral({"name": "serial"})
-    ffn: dict[str, Any] = neutral({"name": "dense"})
-    pattern: dict[str, Any] = neutral({"name": "full"})
-    bias: dict[str, Any] = neutral({"name": "norm"})
+    block: Settings = neutral({"name": "serial"})
+    ffn: Settings = neutral({"name": "dense"})
+    pattern: Settings = neutral({"name": "full"})
+    bias: Settings = neutral({"name": "norm"})
     init_from: str | None = neutral(None)
 
     @classmethod
     def from_plain(cls, values: Any, *, where: str = "", problems: list[str]) -> Any:
-        """Every schedule has a decay_fraction in records, and had one before it was wsd's own. At 0 it is no part of
-        a run's name, and nothing reads it.
+        """Every schedule has a decay_fraction in records, and had one before it was wsd's own. At 0 it is no
+        part of a run's name, and nothing reads it.
         """
         schedule = values.get("schedule") if isinstance(values, dict) else None
         if isinstance(schedule, dict) and schedule.get("decay_fraction") == 0:
@@ -413,7 +411,7 @@ TRAINED = tuple(
 STRUCTURAL = tuple(f.name for f in dataclasses.fields(Config) if typing.get_origin(f.type) is dict)
 
 
-def run_config(values: dict[str, Any]) -> RunConfig:
+def run_config(values: Settings) -> RunConfig:
     """The `RunConfig` of its JSON form. Raises ConfigError."""
     problems: list[str] = []
     config = RunConfig.from_plain(values, problems=problems)

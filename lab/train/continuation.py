@@ -58,7 +58,7 @@ def continued(
 
 
 def text_of(tokens: list[int], shards: Shards) -> str:
-    """The text of the tokens up to an `<|endoftext|>` after their first, less a character cut in the middle."""
+    """The text of the tokens up to an `<|endoftext|>` after their first, less a character that is cut."""
     ends = [i for i, token in enumerate(tokens) if i and token == END_OF_TEXT_ID]
     whole = b"".join(shards.vocabulary[token] for token in tokens[: ends[0] if ends else None])
     return whole.decode(errors="ignore")

@@ -187,6 +187,7 @@ def leak(evaluated: dict[str, Any]) -> str | None:
     if not error or excess >= -LEAK_STANDARD_ERRORS * error:
         return None
     return (
-        f"the excess over the floor is {excess:.4f} bits a byte, {-excess / error:.1f} standard errors below zero: "
+        f"the excess over the floor is {excess:.4f} bits a byte, "
+        f"{-excess / error:.1f} standard errors below zero: "
         "validation text has leaked into training, or the evaluation is wrong"
     )

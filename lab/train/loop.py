@@ -138,7 +138,7 @@ def _finish(
     reason: str | None,
     evaluated: Measured | None,
 ) -> str:
-    """Write the summary; a run that ends above the unigram entropy of the validation text counts as diverged."""
+    """Write the summary; a run that ends above the unigram entropy of the validation text has diverged."""
     shards, model = trainer.shards, trainer.model
     lengths, unigram = trainer.config.evaluation.lengths, shards.unigram_bpb
     if evaluated is None or not is_number(evaluated):

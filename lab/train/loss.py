@@ -31,5 +31,5 @@ def log_z(logits: Tensor) -> Tensor:
 
 
 def z_loss(logits: Tensor) -> Tensor:
-    """Sum over tokens of (log Z)^2, the penalty of PaLM (Chowdhery et al. 2022, arXiv:2204.02311, section 5)."""
+    """Sum over tokens of (log Z)^2, the penalty of PaLM (Chowdhery et al. 2022, 2204.02311, section 5)."""
     return log_z(logits).square().sum()

@@ -1,15 +1,18 @@
 """Which rule turns gradients into steps? Each variant is a function that makes an optimizer of torch.
 
-Contract: a variant takes the weights, the learning rate and, by keyword, what its YAML states; every weight stands in
-one of its groups, whose weight decay is that of the weight. Matrices decay; embeddings, positions, norms and biases
-do not. The trainer sets the rate of every group before each step, and checkpoints keep whatever moments there are.
+Contract: a variant takes the weights, the learning rate and, by keyword, what its YAML states; every weight
+stands in one of its groups, whose weight decay is that of the weight. Matrices decay; embeddings, positions,
+norms and biases do not. The trainer sets the rate of every group before each step, and checkpoints keep
+whatever moments there are.
 - adamw: Loshchilov & Hutter 2019 (1711.05101).
-- sgd: with momentum, of Polyak or of Nesterov (Sutskever et al. 2013, section 2); its decay is a part of the gradient.
+- sgd: with momentum, of Polyak or of Nesterov (Sutskever et al. 2013, section 2); decay adds to the gradient.
 - lion: the sign of a momentum (Chen et al. 2023, 2302.06675, algorithm 2).
-- muon: hidden matrices step by their orthogonalised momentum (Jordan et al. 2024, kellerjordan.github.io/posts/muon), as
-  large as a step of AdamW (Liu et al. 2025, 2502.16982, section 2.2), so one rate serves both; AdamW moves the rest.
+- muon: hidden matrices step by their orthogonalised momentum (Jordan et al. 2024,
+  kellerjordan.github.io/posts/muon), as far as AdamW would (Liu et al. 2025, 2502.16982, section 2.2), so
+  that one rate serves both; AdamW moves the rest.
 - adafactor: second moments by row and column, and steps relative to a weight's size (Shazeer & Stern 2018,
-  1804.04235, algorithms 4 and 5); as torch has it, with the rate in place of 0.01. It waits for a GPU at every weight.
+  1804.04235, algorithms 4 and 5); as torch has it, with the learning rate in place of the paper's 0.01. It
+  waits for a GPU at every weight.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -119,7 +122,7 @@ def adafactor(
 
 
 class Lion(torch.optim.Optimizer):
-    """Steps of one size in every coordinate: the sign of beta1 m + (1 - beta1) g, and m follows g at beta2."""
+    """Steps of one size in every coordinate: the sign of beta1 m + (1 - beta1) g; m follows g at beta2."""
 
     def __init__(self, groups: list[dict[str, Any]], *, lr: float, beta1: float, beta2: float):
         super().__init__(groups, {"lr": lr, "beta1": beta1, "beta2": beta2})

@@ -1,8 +1,11 @@
 """How does the learning rate move over a run? A pure function of the step, so a resumed run can't drift.
 
-After a linear warm-up: cosine (Loshchilov & Hutter 2017, 1608.03983), linear, constant, or wsd = warm-up, stable,
-linear decay (Hu et al. 2024, 2404.06395). Contract: a variant is a function of the progress after the warm-up, 0 to 1,
-of the schedule and, by keyword, of what its YAML states beside the shared keys; its value is a fraction of the peak.
+Contract: a variant is a function of the progress after a linear warm-up, 0 to 1, of the schedule and, by
+keyword, of what its YAML states beside the shared keys; its value is a fraction of the peak.
+- cosine: half a period (Loshchilov & Hutter 2017, 1608.03983, section 3, without restarts).
+- linear: a straight line.
+- constant: the peak.
+- wsd: warm-up, stable, linear decay (Hu et al. 2024, 2404.06395, section 4).
 """
 
 import math

@@ -27,7 +27,7 @@ DISK_FULL = 73  # of one that goes on from its last checkpoint when there is roo
 
 
 def work(job: Job) -> None:
-    """Train one run to an end state, or until a signal or the death of the parent stops it at a step's end."""
+    """Train one run to an end state, or until a signal or the parent's death stops it at a step's end."""
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda received, _: stopped.append(received))

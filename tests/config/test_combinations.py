@@ -17,7 +17,7 @@ LENGTH = SHAPE.context_length
 
 @st.composite
 def combinations(draw: st.DrawFn) -> RunConfig:
-    """One variant of every structural axis, some stability tricks, and key heads that queries share or not."""
+    """One variant of every structural axis, some stability tricks, and key heads that are shared or not."""
     variants = {
         axis: draw(st.sampled_from(sorted(module.VARIANTS)), label=axis) for axis, module in AXES.items()
     }

@@ -1,9 +1,9 @@
 """Golden numbers of twelve steps, one row for each variant and each part of the recipe: they move only
 when mathematics does.
 
-A new row is added by `LAB_WRITE_GOLDEN=1 python -m pytest -n 0 tests/train/test_golden.py`, which leaves all others as
-they are. If a change means to alter numbers, raise NUMERICS in lab/store/identity.py first: then the same command
-writes the table anew. If it does not mean to, it has a bug.
+A new row is added by `LAB_WRITE_GOLDEN=1 python -m pytest -n 0 tests/train/test_golden.py`, which leaves all
+others as they are. If a change means to alter numbers, raise NUMERICS in lab/store/identity.py first: then
+the same command writes the table anew. If it does not mean to, it has a bug.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The contract of every optimizer: steps against formulas of the papers in float64, decay, and moments by name.
+"""The contract of every optimizer: steps as the papers have them in float64, decay, and moments by name.
 
 A new variant is found here by itself, and fails until its formula stands in FORMULAS.
 """
@@ -124,7 +124,7 @@ def lion(w: Array, steps: Steps, decay: float, *, beta1: float, beta2: float) ->
 def muon(
     w: Array, steps: Steps, decay: float, *, momentum: float, nesterov: bool, ns_steps: int, **rest: Any
 ):
-    """Jordan et al. 2024, with the size of a step of Liu et al. 2025, equation 4."""
+    """Jordan et al. 2024, with the size of a step of Liu et al. 2025, section 2.2."""
     velocity = np.zeros_like(w)
     for g, lr in steps:
         velocity = momentum * velocity + g
@@ -206,7 +206,7 @@ def test_four_steps_are_those_of_the_paper(name: str, own: dict[str, Any]) -> No
 
 
 def test_a_step_of_muon_is_nearly_orthogonal_and_as_large_as_one_of_adamw() -> None:
-    """Liu et al. 2025, section 2.2: a root mean square of 0.2 in every matrix, up to what Newton-Schulz leaves."""
+    """Liu et al. 2025, section 2.2: a root mean square of 0.2 in every matrix, but for Newton-Schulz."""
     run = tiny_run(optimizer=optimizer_named("muon", lr=1.0))
     model = build(run)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
@@ -306,8 +306,8 @@ def test_moments_of_another_models_parameters_are_refused() -> None:
         ),
         (
             {"optimizer": optimizer_named("lion", rho=0.1)},
-            "optimizer = lion (conf/optimizer/lion.yaml): its YAML and its function in lab/train/optimizer.py "
-            "differ in rho.",
+            "optimizer = lion (conf/optimizer/lion.yaml): its YAML and its function in "
+            "lab/train/optimizer.py differ in rho.",
         ),
     ],
     ids=["optimizer", "schedule", "parameter"],
