@@ -109,7 +109,7 @@ def compose(overrides: Sequence[Override], *, elsewhere: bool = False) -> Config
     except (HydraException, OmegaConfBaseException) as error:
         problems.append(" ".join(str(error).split()))
     for group in (*STRUCTURAL, *TRAINED) if values else ():
-        own = {"name": "", **parameters(group, values[group]["name"])}
+        own = {"name": "", **_parameters(group, values[group]["name"])}
         values[group] |= {key: convert(values[group][key], type(value)) for key, value in own.items()}
     config = build(Config, values, problems=problems) if values else None
     for key, sentence in problems_of(config) if config else ():
@@ -226,7 +226,7 @@ def _parse(override: Override, problems: list[str]) -> Any:
 def _refusal(item: Any, chosen: dict[str, str]) -> str:
     """Why one parsed override can't be taken, with the fix; empty when it can."""
     key, value = item.key_or_group, item.value()
-    own = [f"{g}.{k}" for g in (*STRUCTURAL, *TRAINED) for k in parameters(g, chosen[g])]
+    own = [f"{g}.{k}" for g in (*STRUCTURAL, *TRAINED) for k in _parameters(g, chosen[g])]
     known = [*leaves(), *groups(), *own]
     if CALLABLE.search(key) or (isinstance(value, dict) and CALLABLE.search(str(sorted(value)))):
         return "this key could call arbitrary code and is not allowed. Choose by name."
@@ -247,7 +247,7 @@ def _refusal(item: Any, chosen: dict[str, str]) -> str:
         return _parameter_refusal(group, parameter, value, chosen)
     if group in TRAINED and parameter and (sentence := _unread(group, parameter, chosen[group])):
         return sentence
-    if group in TRAINED and parameter in parameters(group, chosen[group]):
+    if group in TRAINED and parameter in _parameters(group, chosen[group]):
         return _parameter_refusal(group, parameter, value, chosen)
     if parameter == "name" and group in groups():
         return f"is chosen by its option. Write {group}={show(value)}; known: {', '.join(groups()[group])}."
@@ -276,7 +276,7 @@ def _option_refusal(group: str, value: Any) -> str:
 
 
 def _parameter_refusal(group: str, parameter: str, value: Any, chosen: dict[str, str]) -> str:
-    known = parameters(group, chosen[group])
+    known = _parameters(group, chosen[group])
     if parameter not in known:
         has = f"It has {', '.join(known)}." if known else "It has none."
         return f"{group}={chosen[group]} has no parameter {parameter}.{closest(parameter, known)} {has}"
@@ -299,7 +299,7 @@ def _unread(group: str, parameter: str, name: str) -> str:
     return f"{group}={name} does not read it; it reads {read}. Leave it out, or choose {others}."
 
 
-def parameters(group: str, name: str) -> dict[str, Any]:
+def _parameters(group: str, name: str) -> dict[str, Any]:
     """What an option alone is told, as its YAML states it; nothing where there is no such option."""
     if name not in groups()[group]:
         return {}
