@@ -28,7 +28,7 @@ QK_NORM_EPS = 1e-6  # as in Qwen3, Gemma 3 and OLMo 2
 NOWHERE = Position()
 
 
-class Attention(nn.Module):
+class SelfAttention(nn.Module):
     def __init__(
         self,
         shape: Shape,

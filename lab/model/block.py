@@ -40,7 +40,7 @@ class Block(nn.Module):
         raise NotImplementedError
 
 
-class Serial(Block):
+class SerialBlock(Block):
     def __init__(self, attention: nn.Module, ffn: nn.Module, make_placement: MakePlacement, layer: int):
         super().__init__(layer)
         # The order of parameters is that in which a gradient norm sums them; it must not move.
@@ -58,7 +58,7 @@ class Serial(Block):
         return x, aux, stats | of_ffn
 
 
-class ParallelTwoNorms(Block):
+class ParallelBlockTwoNorms(Block):
     def __init__(self, attention: nn.Module, ffn: nn.Module, make_placement: MakePlacement, layer: int):
         super().__init__(layer)
         # The order of parameters is that in which a gradient norm sums them; it must not move.
@@ -77,7 +77,7 @@ class ParallelTwoNorms(Block):
         return x + y + z, aux, stats | of_ffn
 
 
-class Parallel(Block):
+class ParallelBlock(Block):
     def __init__(self, attention: nn.Module, ffn: nn.Module, make_placement: MakePlacement, layer: int):
         super().__init__(layer)
         self.placement, self.attention, self.ffn = make_placement(), attention, ffn
@@ -105,7 +105,7 @@ def refuse_norm_of_the_sum(placement: NormPlacement) -> None:
 
 
 VARIANTS: dict[str, type[Block]] = {
-    "serial": Serial,
-    "parallel": Parallel,
-    "parallel_two_norms": ParallelTwoNorms,
+    "serial": SerialBlock,
+    "parallel": ParallelBlock,
+    "parallel_two_norms": ParallelBlockTwoNorms,
 }

@@ -37,7 +37,7 @@ class Head(Linear):
     roles = {"weight": "head"}
 
 
-class Embedding(nn.Embedding):
+class TokenEmbedding(nn.Embedding):
     """tokens [B, T] -> vectors [B, T, d_model]."""
 
     roles = {"weight": "embedding"}

@@ -44,7 +44,7 @@ class NormPlacement(nn.Module):
         return x
 
 
-class Pre(NormPlacement):
+class PreNorm(NormPlacement):
     def __init__(self, make_norm: MakeNorm, num_layers: int):
         super().__init__()
         self.norm = make_norm()
@@ -53,7 +53,7 @@ class Pre(NormPlacement):
         return self.norm(x)
 
 
-class Post(NormPlacement):
+class PostNorm(NormPlacement):
     normalizes_stream = True
 
     def __init__(self, make_norm: MakeNorm, num_layers: int):
@@ -64,7 +64,7 @@ class Post(NormPlacement):
         return self.norm(x)
 
 
-class DeepNorm(Post):
+class DeepNorm(PostNorm):
     def __init__(self, make_norm: MakeNorm, num_layers: int):
         super().__init__(make_norm, num_layers)
         self.scale = (2 * num_layers) ** 0.25
@@ -77,7 +77,7 @@ class DeepNorm(Post):
         return x * self.scale
 
 
-class Double(NormPlacement):
+class DoubleNorm(NormPlacement):
     normalizes_branch = True
 
     def __init__(self, make_norm: MakeNorm, num_layers: int):
@@ -92,7 +92,7 @@ class Double(NormPlacement):
         return self.output_norm(y)
 
 
-class Output(NormPlacement):
+class OutputNorm(NormPlacement):
     normalizes_branch = True
 
     def __init__(self, make_norm: MakeNorm, num_layers: int):
@@ -104,9 +104,9 @@ class Output(NormPlacement):
 
 
 VARIANTS: dict[str, type[NormPlacement]] = {
-    "pre": Pre,
-    "post": Post,
-    "double": Double,
-    "output": Output,
+    "pre": PreNorm,
+    "post": PostNorm,
+    "double": DoubleNorm,
+    "output": OutputNorm,
     "deepnorm": DeepNorm,
 }

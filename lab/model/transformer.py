@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from lab.config.schema import RunConfig
 from lab.config.strict import ConfigError
 from lab.model import activation, bias, block, ffn, norm, norm_placement, pattern, position
-from lab.model.attention import Attention
+from lab.model.attention import SelfAttention
 from lab.model.dropout import dropout
 from lab.model.initializer import declared_roles
 from lab.model.kernel import kernel_for
-from lab.model.linear import Embedding, Head
+from lab.model.linear import Head, TokenEmbedding
 from lab.model.pattern import LayerRule
 from lab.model.position import Position
 
 
-class Output(NamedTuple):
+class ModelOutput(NamedTuple):
     """logits [B, T, vocab_size]; aux: the sum of the architecture's own losses, a scalar; stats: scalars
     by name.
     """
@@ -44,7 +44,7 @@ def build_block(config: RunConfig, *, layer: int, rule: LayerRule) -> nn.Module:
     def make_placement() -> nn.Module:
         return place(partial(build_norm, config), shape.num_layers, **place_parameters)
 
-    attention = Attention(
+    attention = SelfAttention(
         shape,
         layer=layer,
         rule=rule,
@@ -80,7 +80,7 @@ class Transformer(nn.Module):
         if config.embedding.scaled:
             self.init_gains["embedding"] = shape.d_model**-0.5
 
-        self.embedding = Embedding(shape.vocab_size, shape.d_model)
+        self.embedding = TokenEmbedding(shape.vocab_size, shape.d_model)
         self.embedding_scale = shape.d_model**0.5 if config.embedding.scaled else None
         self.embedding_norm = build_norm(config) if config.embedding.normed else nn.Identity()
         self.position: Position = encode(shape, **encode_parameters)
@@ -99,7 +99,7 @@ class Transformer(nn.Module):
 
     def forward(
         self, tokens: Tensor, *, dropout_key: Sequence[int] | None = None, diagnostics: bool = False
-    ) -> Output:
+    ) -> ModelOutput:
         """tokens: int64 [B, T], T <= context_length. dropout_key: (seed, step, micro-batch) in training,
         None in evaluation.
 
@@ -127,7 +127,7 @@ class Transformer(nn.Module):
         logits = self.head(x)
         if self.output_softcap is not None:
             logits = self.output_softcap * torch.tanh(logits / self.output_softcap)
-        return Output(logits, aux, stats)
+        return ModelOutput(logits, aux, stats)
 
     @property
     def attention_kernel(self) -> str:

@@ -13,7 +13,7 @@ from transformers.models.bloom import modeling_bloom
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from lab.config.strict import ConfigError
-from lab.model.attention import Attention
+from lab.model.attention import SelfAttention
 from lab.model.bias import VARIANTS as BIASES
 from lab.model.initializer import initialize
 from lab.model.pattern import LayerRule
@@ -218,7 +218,7 @@ def test_a_position_bias_is_added_to_the_scores() -> None:
             distance = torch.arange(q.shape[-2])[:, None] - torch.arange(q.shape[-2])
             return -distance * 0.5 ** torch.arange(SHAPE.num_heads)[:, None, None]
 
-    attention = Attention(
+    attention = SelfAttention(
         SHAPE,
         layer=0,
         rule=LayerRule(),
