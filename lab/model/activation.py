@@ -19,11 +19,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lab.model.published import GPT_LIKE, Counterpart, every_but
+
 
 @dataclass(frozen=True)
 class Activation:
+    """An elementwise function, whether the layer gates with it, and what transformers calls it (None: has it not)."""
+
     function: Callable[[Tensor], Tensor]
     gated: bool
+    published: str | None
 
 
 def identity(x: Tensor) -> Tensor:
@@ -37,17 +42,23 @@ def squared_relu(x: Tensor) -> Tensor:
 tanh_gelu = partial(F.gelu, approximate="tanh")
 
 VARIANTS: dict[str, Activation] = {
-    "relu": Activation(F.relu, gated=False),
-    "gelu": Activation(F.gelu, gated=False),
-    "gelu_tanh": Activation(tanh_gelu, gated=False),
-    "silu": Activation(F.silu, gated=False),
-    "elu": Activation(F.elu, gated=False),
-    "selu": Activation(F.selu, gated=False),
-    "relu2": Activation(squared_relu, gated=False),
-    "glu": Activation(torch.sigmoid, gated=True),
-    "reglu": Activation(F.relu, gated=True),
-    "geglu": Activation(F.gelu, gated=True),
-    "geglu_tanh": Activation(tanh_gelu, gated=True),
-    "swiglu": Activation(F.silu, gated=True),
-    "bilinear": Activation(identity, gated=True),
+    "relu": Activation(F.relu, gated=False, published="relu"),
+    "gelu": Activation(F.gelu, gated=False, published="gelu"),
+    "gelu_tanh": Activation(tanh_gelu, gated=False, published="gelu_pytorch_tanh"),
+    "silu": Activation(F.silu, gated=False, published="silu"),
+    "elu": Activation(F.elu, gated=False, published=None),
+    "selu": Activation(F.selu, gated=False, published=None),
+    "relu2": Activation(squared_relu, gated=False, published="relu2"),
+    "glu": Activation(torch.sigmoid, gated=True, published="sigmoid"),
+    "reglu": Activation(F.relu, gated=True, published="relu"),
+    "geglu": Activation(F.gelu, gated=True, published="gelu"),
+    "geglu_tanh": Activation(tanh_gelu, gated=True, published="gelu_pytorch_tanh"),
+    "swiglu": Activation(F.silu, gated=True, published="silu"),
+    "bilinear": Activation(identity, gated=True, published="linear"),
 }
+
+PUBLISHED = {
+    name: Counterpart(every_but(*GPT_LIKE) if variant.gated else GPT_LIKE - {"bloom"})
+    for name, variant in VARIANTS.items()
+    if variant.published
+} | {"gelu_tanh": Counterpart(GPT_LIKE)}  # BLOOM's code has no other

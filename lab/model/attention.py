@@ -20,11 +20,11 @@ from lab.model import kernel
 from lab.model.bias import Biases
 from lab.model.kernel import kernel_for, logit_max
 from lab.model.linear import Linear, ResidualLinear, ValueLinear
-from lab.model.norm import RMSNorm
+from lab.model.norm import QK_NORM_EPS, RMSNorm
 from lab.model.pattern import LayerRule
 from lab.model.position import Position
+from lab.model.published import ANY, EVERY, Table, every_but
 
-QK_NORM_EPS = 1e-6  # as in Qwen3, Gemma 3 and OLMo 2
 NOWHERE = Position()
 
 
@@ -87,3 +87,10 @@ def normed(x: Tensor, norm: RMSNorm) -> Tensor:
     if norm.normalized_shape[0] == x.shape[-1]:
         return norm(x)
     return norm(x.flatten(-2)).view_as(x)
+
+
+PUBLISHED_KEYS: dict[str, Table] = {
+    "stability.qk_norm": {False: every_but("qwen3", "olmo2"), True: frozenset({"qwen3", "olmo2"})},
+    "stability.qk_norm_joint": {False: every_but("olmo2"), True: frozenset({"olmo2"})},
+    "stability.attention_softcap": {None: EVERY, ANY: frozenset({"gemma2"})},
+}

@@ -9,6 +9,8 @@ Contract: flags that the parts of a block are built with. The head, a router and
 
 from dataclasses import dataclass
 
+from lab.model.published import GPT_LIKE, Counterpart, counterpart, every_but
+
 
 @dataclass(frozen=True)
 class Biases:
@@ -40,3 +42,11 @@ def simplest(name: str, *, norm_has_bias: bool) -> str:
         and (flags.norm == VARIANTS[name].norm or not norm_has_bias)
     ]
     return same[0]
+
+
+PUBLISHED = {
+    "norm": Counterpart(every_but("qwen2", "cohere2", *GPT_LIKE)),
+    "none": Counterpart(every_but("qwen2", *GPT_LIKE)),
+    "qkv": counterpart("qwen2"),
+    "all": counterpart("llama", *GPT_LIKE),
+}

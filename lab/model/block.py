@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from lab.config.strict import ConfigError
 from lab.model.norm_placement import NormPlacement
 from lab.model.position import Position
+from lab.model.published import Counterpart, counterpart, every_but
 
 MakePlacement = Callable[[], NormPlacement]
 Flow = tuple[Tensor, Tensor, dict[str, Tensor]]
@@ -104,8 +105,14 @@ def refuse_norm_of_the_sum(placement: NormPlacement) -> None:
         )
 
 
-VARIANTS: dict[str, type[Block]] = {
+VARIANTS: dict[str, Callable[..., Block]] = {
     "serial": SerialBlock,
     "parallel": ParallelBlock,
     "parallel_two_norms": ParallelBlockTwoNorms,
+}
+
+PUBLISHED = {
+    "serial": Counterpart(every_but("cohere2")),
+    "parallel": counterpart("cohere2"),
+    "parallel_two_norms": counterpart("gpt_neox"),
 }

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from lab.config.strict import ConfigError
 from lab.model.activation import Activation
 from lab.model.linear import Linear, ResidualLinear, ValueLinear
+from lab.model.published import AT_ANY_VALUE, Counterpart, counterpart, every_but
 
 Flow = tuple[Tensor, Tensor, dict[str, Tensor]]
 
@@ -190,3 +191,8 @@ def balance_loss(scores: Tensor, chosen: Tensor, *, top_k: int) -> tuple[Tensor,
 
 
 VARIANTS: dict[str, Any] = {"dense": FFN, "moe": MoE, "switch": Switch, "deepseek_moe": DeepSeekMoE}
+
+PUBLISHED = {
+    "dense": Counterpart(every_but("mixtral")),
+    "moe": counterpart("mixtral", experts=AT_ANY_VALUE, top_k=AT_ANY_VALUE, balance=AT_ANY_VALUE),
+}

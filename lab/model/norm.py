@@ -12,6 +12,10 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from lab.model.published import ANY, AT_ANY_VALUE, EVERY, GPT_LIKE, Counterpart, counterpart, every_but
+
+QK_NORM_EPS = 1e-6  # of queries and keys, as in Qwen3, Gemma 3 and OLMo 2
+
 
 class LayerNorm(nn.LayerNorm):
     roles = {"weight": "norm_gain", "bias": "norm_bias"}
@@ -46,4 +50,14 @@ VARIANTS: dict[str, Callable[..., nn.Module]] = {
     "rmsnorm": RMSNorm,
     "nonparametric": NonParametric,
     "none": NoNorm,
+}
+
+# Qwen3 and OLMo 2 have one eps for all norms, those of queries and keys among them; OLMo's stands in its code.
+PUBLISHED = {
+    "layernorm": counterpart("cohere2", "gpt2", "gpt_neox", "bloom", eps=AT_ANY_VALUE),
+    "rmsnorm": Counterpart(
+        every_but("olmo", "cohere2", *GPT_LIKE),
+        {"eps": {QK_NORM_EPS: EVERY, ANY: every_but("qwen3", "olmo2")}},
+    ),
+    "nonparametric": counterpart("olmo", eps={1e-5: EVERY}),
 }

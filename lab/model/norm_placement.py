@@ -15,6 +15,8 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from lab.model.published import Counterpart, counterpart, every_but
+
 MakeNorm = Callable[[], nn.Module]
 
 
@@ -109,4 +111,10 @@ VARIANTS: dict[str, type[NormPlacement]] = {
     "double": DoubleNorm,
     "output": OutputNorm,
     "deepnorm": DeepNorm,
+}
+
+PUBLISHED = {
+    "pre": Counterpart(every_but("olmo2", "gemma2")),
+    "double": counterpart("gemma2"),
+    "output": counterpart("olmo2"),
 }

@@ -20,6 +20,7 @@ from torch import Tensor
 from lab.config.schema import Shape
 from lab.config.strict import ConfigError
 from lab.model.position import Position
+from lab.model.published import AT_ANY_VALUE, Counterpart, counterpart, every_but
 
 Sees = Callable[[Tensor, Tensor], Tensor]
 
@@ -122,4 +123,16 @@ VARIANTS: dict[str, Callable[..., list[LayerRule]]] = {
     "strided": strided,
     "fixed": fixed,
     "interleaved": interleaved,
+}
+
+PUBLISHED = {
+    "full": Counterpart(every_but("mistral", "cohere2")),
+    "window": counterpart("mistral", "mixtral", "gemma2", window=AT_ANY_VALUE),
+    "interleaved": counterpart(
+        "gemma2",
+        "cohere2",
+        window=AT_ANY_VALUE,
+        local_layers=AT_ANY_VALUE,
+        global_position={"keep": every_but("cohere2"), "none": frozenset({"cohere2"})},
+    ),
 }

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from lab.config.schema import Shape
 from lab.config.strict import ConfigError
+from lab.model.published import AT_ANY_VALUE, Counterpart, counterpart, every_but
 
 
 class Position(nn.Module):
@@ -294,4 +295,11 @@ VARIANTS: dict[str, type[Position]] = {
     "t5": T5,
     "relative": Relative,
     "none": NoPosition,
+}
+
+PUBLISHED = {
+    "rope": Counterpart(every_but("gpt2", "bloom"), {"theta": AT_ANY_VALUE}),
+    "rope_partial": counterpart("gpt_neox", theta=AT_ANY_VALUE, rotary_fraction=AT_ANY_VALUE),
+    "learned": counterpart("gpt2"),
+    "alibi": counterpart("bloom"),
 }

@@ -3,9 +3,9 @@
 tokens [B, T] -> embedding -> blocks (attention, feed-forward) -> final norm -> logits [B, T, vocab_size]
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,9 @@ from lab.model.kernel import kernel_for
 from lab.model.linear import Head, TokenEmbedding
 from lab.model.pattern import LayerRule
 from lab.model.position import Position
+from lab.model.published import ANY, EVERY, Table, every_but
+
+V = TypeVar("V")
 
 
 class ModelOutput(NamedTuple):
@@ -156,9 +159,18 @@ def build_norm(config: RunConfig) -> nn.Module:
     return variant(config.shape.d_model, biases.norm, **parameters)
 
 
-def chosen(axis: str, variants: dict[str, Any], choice: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def chosen(axis: str, variants: Mapping[str, V], choice: Mapping[str, Any]) -> tuple[V, dict[str, Any]]:
     """The variant that `choice` names and the parameters beside the name."""
     parameters = {key: value for key, value in choice.items() if key != "name"}
     if choice["name"] not in variants:
         raise ConfigError(f"{axis} = {choice['name']}: not implemented. Choose one of {', '.join(variants)}.")
     return variants[choice["name"]], parameters
+
+
+PUBLISHED_KEYS: dict[str, Table] = {
+    "embedding.tied": {False: EVERY, True: EVERY},
+    "embedding.scaled": {False: every_but("gemma2"), True: frozenset({"gemma2"})},
+    "embedding.head_scaled": {False: EVERY, True: frozenset({"cohere2"})},
+    "embedding.normed": {False: every_but("bloom"), True: frozenset({"bloom"})},
+    "stability.output_softcap": {None: EVERY, ANY: frozenset({"gemma2"})},
+}

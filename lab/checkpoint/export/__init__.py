@@ -1,29 +1,33 @@
 """Which architecture of Hugging Face transformers is a run, and what are its tensors called there?
 
-`hf_config` picks the first of families.py that is the run's model exactly; `to_hf` and `from_hf` carry
-weights over, both ways without loss. A run that none of them is, is refused with the axis that stands in
-the way. transformers itself is not needed.
+features lists what a run's logits depend on and who has it; families says what an architecture calls things, in pieces
+of ours. `hf_config` picks the first architecture that is the run's model exactly; `to_hf` and `from_hf` carry weights
+over, both ways without loss. A run that none of them is, is refused with the axis that stands in the way.
+folder writes it all, with the weights by safetensors and the tokenizer by hf_tokenizer. transformers itself is not
+needed.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from lab.checkpoint.export.families import FAMILIES, Family
+from lab.checkpoint.export.families import FAMILIES, Family, Settings
+from lab.checkpoint.export.features import Feature, features
 from lab.checkpoint.export.pieces import Piece
 from lab.config.schema import RunConfig
 from lab.config.strict import ConfigError, show
+from lab.model.published import ARCHITECTURES, Architecture
 from lab.model.transformer import Transformer
 
 
-def hf_config(run: RunConfig) -> dict[str, Any]:
+def hf_config(run: RunConfig) -> Settings:
     """The content of config.json. Raises ConfigError where no architecture is this model."""
-    found = family(run)
+    name = architecture(run)
+    found = FAMILIES[name]
     return {
-        "architectures": [found.architecture],
-        "model_type": found.model_type,
+        "architectures": [found.name],
+        "model_type": name,
         "dtype": "float32",
         "vocab_size": run.shape.vocab_size,
         "tie_word_embeddings": run.embedding.tied,
@@ -49,38 +53,29 @@ def from_hf(run: RunConfig, state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def family(run: RunConfig) -> Family:
-    """The first architecture that is the run's model. Raises ConfigError with what keeps the nearest from it."""
-    has = features(run)
-    blocking = [[key for key, allowed in f.allows.items() if has[key] not in allowed] for f in FAMILIES]
-    keys, nearest = min(zip(blocking, FAMILIES, strict=True), key=lambda pair: len(pair[0]))
-    if keys:
-        raise ConfigError(
-            f"{key} = {show(has[key])}: {nearest.architecture}, the nearest in transformers, has"
-            f" {' or '.join(map(show, nearest.allows[key]))} alone."
-            for key in keys
-        )
+    """The architecture that is the run's model. Raises ConfigError, see `architecture`."""
+    return FAMILIES[architecture(run)]
+
+
+def architecture(run: RunConfig) -> Architecture:
+    """The first architecture that has every feature of the run's model.
+
+    Raises ConfigError with what keeps the nearest architecture from it, under the keys that a user would set.
+    """
+    found = list(features(run))
+    blocking = {name: [f for f in found if name not in f.architectures] for name in ARCHITECTURES}
+    nearest = min(ARCHITECTURES, key=lambda name: len(blocking[name]))
+    if blocking[nearest]:
+        raise ConfigError(_refusal(feature, nearest) for feature in blocking[nearest])
     return nearest
 
 
-def features(run: RunConfig) -> dict[str, Any]:
-    """What an architecture may or may not have, under the keys that a user would set."""
-    s, stability, embedding = run.shape, run.stability, run.embedding
-    axes = ("block", "norm_placement", "norm", "activation", "position", "bias", "pattern", "ffn")
-    head = "tied and scaled" if embedding.head_scaled else "tied"
-    return {axis: getattr(run, axis)["name"] for axis in axes} | {
-        "pattern.global_position": run.pattern.get("global_position", "keep"),
-        "attention.num_kv_heads": "all" if s.kv_heads == s.num_heads else "fewer",
-        "heads": "filling d_model" if s.num_heads * s.head_dim == s.d_model else "not filling d_model",
-        "ffn_ratio": s.d_ff / s.d_model,
-        "norm.eps": run.norm.get("eps"),
-        "stability.qk_norm": stability.qk_norm,
-        "stability.qk_norm_joint": stability.qk_norm_joint,
-        "stability.attention_softcap": "a number" if stability.attention_softcap else None,
-        "stability.output_softcap": "a number" if stability.output_softcap else None,
-        "embedding": head if embedding.tied else "untied",
-        "embedding.scaled": embedding.scaled,
-        "embedding.normed": embedding.normed,
-    }
+def _refusal(feature: Feature, nearest: Architecture) -> str:
+    what = f"{feature.key} = {show(feature.value)}: "
+    if not any(feature.table.values()):
+        return what + "declares no counterpart in transformers (lab/model/published.py), so it would be lost."
+    possible = " or ".join(map(show, feature.values_of(nearest)))
+    return what + f"{FAMILIES[nearest].name}, the nearest in transformers, has {possible} alone."
 
 
 def _pieces(run: RunConfig) -> list[Piece]:

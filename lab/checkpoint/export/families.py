@@ -1,45 +1,28 @@
-"""Which architectures of Hugging Face transformers are there, what can each express, and what does it call
-things?
+"""What do the architectures of Hugging Face transformers call things?
 
-`FAMILIES` is the table: per architecture what it can have of every axis, its config.json and its tensors.
+`FAMILIES` is the table: for each architecture its class, its config.json and its tensors. Which of them can be a run is
+decided before (lab/checkpoint/export/features.py); here a run is known to be the architecture's model.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from lab.checkpoint.export.pieces import Piece, by_head, joined, less_one, pairs_adjacent, same, transposed
 from lab.config.schema import RunConfig
-from lab.model import pattern
-from lab.model.attention import QK_NORM_EPS
+from lab.model import activation, pattern
+from lab.model.published import Architecture
+from lab.model.transformer import chosen
 
-PLAIN_ACTS = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_tanh": "gelu_pytorch_tanh",
-    "silu": "silu",
-    "relu2": "relu2",
-}
-GATED_ACTS = {
-    "swiglu": "silu",
-    "geglu": "gelu",
-    "geglu_tanh": "gelu_pytorch_tanh",
-    "reglu": "relu",
-    "glu": "sigmoid",
-    "bilinear": "linear",
-}
-ACTS = PLAIN_ACTS | GATED_ACTS
+Settings = dict[str, object]  # what config.json says of a model
 
 
 @dataclass(frozen=True)
 class Family:
-    """One architecture. `allows`: {feature of a run: values it can have}, see `features`."""
+    """One architecture: its class in transformers, what config.json says of a run, and what becomes of its tensors."""
 
-    architecture: str
-    model_type: str
-    allows: dict[str, tuple[Any, ...]]
-    config: Callable[[RunConfig], dict[str, Any]]
+    name: str
+    config: Callable[[RunConfig], Settings]
     pieces: Callable[[RunConfig], Iterator[Piece]]
 
 
@@ -57,10 +40,16 @@ DOUBLE = {
 
 
 def _llama(
-    run: RunConfig, *, norms: dict[str, str] = PRE, norm: Any = same, qk: Any = same
+    run: RunConfig,
+    *,
+    norms: dict[str, str] = PRE,
+    norm: Callable[[str, str], Piece] = same,
+    adjacent: bool = False,
 ) -> Iterator[Piece]:
-    """The names that most architectures share. `norm` and `qk` pack gains, and the matrices of queries and
-    keys.
+    """The names that most architectures share.
+
+    norms: our names of a layer's norms -> theirs; norm: how a gain is packed; adjacent: whether channels that
+    rotate together stand side by side in theirs.
     """
     yield from (
         same("model.embed_tokens", "embedding"),
@@ -72,7 +61,7 @@ def _llama(
         for ours, theirs in norms.items():
             yield norm(f"{there}.{theirs}", f"{here}.{ours}")
         for name, heads in (("q", run.shape.num_heads), ("k", run.shape.kv_heads)):
-            packed = partial(pairs_adjacent, heads=heads) if qk is pairs_adjacent else same
+            packed = partial(pairs_adjacent, heads=heads) if adjacent else same
             yield packed(f"{there}.self_attn.{name}_proj", f"{here}.attention.{name}")
             yield same(f"{there}.self_attn.{name}_norm", f"{here}.attention.{name}_norm")
         yield same(f"{there}.self_attn.v_proj", f"{here}.attention.v")
@@ -113,7 +102,12 @@ def _neox(run: RunConfig, *, layers: str, attention: str, whole: dict[str, str])
         yield same(f"{there}.mlp.dense_4h_to_h", f"{here}.ffn.down")
 
 
-def _rope(run: RunConfig) -> dict[str, Any]:
+def _function(run: RunConfig) -> str | None:
+    variant, _ = chosen("activation", activation.VARIANTS, run.activation)
+    return variant.published
+
+
+def _rope(run: RunConfig) -> Settings:
     parameters = {
         "rope_type": "default",
         "rope_theta": run.position["theta"],
@@ -122,18 +116,18 @@ def _rope(run: RunConfig) -> dict[str, Any]:
     return {"rope_parameters": parameters, "max_position_embeddings": run.shape.context_length}
 
 
-def _layers(run: RunConfig) -> dict[str, Any]:
-    """Windows, and which layers have them."""
-    parameters = {key: value for key, value in run.pattern.items() if key != "name"}
-    local = [rule.sees is not None for rule in pattern.VARIANTS[run.pattern["name"]](run.shape, **parameters)]
+def _layers(run: RunConfig) -> Settings:
+    """Windows, and which layers have them; transformers asks for a width even where none has."""
+    rules, parameters = chosen("pattern", pattern.VARIANTS, run.pattern)
+    local = [rule.sees is not None for rule in rules(run.shape, **parameters)]
     return {
-        "sliding_window": run.pattern.get("window"),
+        "sliding_window": run.pattern.get("window", run.shape.context_length),
         "layer_types": ["sliding_attention" if windowed else "full_attention" for windowed in local],
     }
 
 
-def _llama_config(run: RunConfig) -> dict[str, Any]:
-    s, act = run.shape, ACTS[run.activation["name"]]
+def _llama_config(run: RunConfig) -> Settings:
+    s = run.shape
     biased = run.bias["name"] == "all"
     return {
         "hidden_size": s.d_model,
@@ -142,7 +136,7 @@ def _llama_config(run: RunConfig) -> dict[str, Any]:
         "num_attention_heads": s.num_heads,
         "num_key_value_heads": s.kv_heads,
         "head_dim": s.head_dim,
-        "hidden_act": act,
+        "hidden_act": _function(run),
         "rms_norm_eps": run.norm["eps"],
         "attention_bias": biased,
         "mlp_bias": biased,
@@ -150,11 +144,11 @@ def _llama_config(run: RunConfig) -> dict[str, Any]:
     }
 
 
-def _mistral_config(run: RunConfig) -> dict[str, Any]:
+def _mistral_config(run: RunConfig) -> Settings:
     return _llama_config(run) | {"sliding_window": run.pattern.get("window")}
 
 
-def _mixtral_config(run: RunConfig) -> dict[str, Any]:
+def _mixtral_config(run: RunConfig) -> Settings:
     """Their balance loss pools all layers and isn't divided by top_k: equal to ours where experts are
     evenly used.
     """
@@ -166,13 +160,13 @@ def _mixtral_config(run: RunConfig) -> dict[str, Any]:
     }
 
 
-def _gemma2_config(run: RunConfig) -> dict[str, Any]:
+def _gemma2_config(run: RunConfig) -> Settings:
     caps = run.stability
     return (
         _llama_config(run)
         | _layers(run)
         | {
-            "hidden_activation": ACTS[run.activation["name"]],
+            "hidden_activation": _function(run),
             "query_pre_attn_scalar": run.shape.head_dim,
             "attn_logit_softcapping": caps.attention_softcap,
             "final_logit_softcapping": caps.output_softcap,
@@ -180,12 +174,12 @@ def _gemma2_config(run: RunConfig) -> dict[str, Any]:
     )
 
 
-def _cohere2_config(run: RunConfig) -> dict[str, Any]:
+def _cohere2_config(run: RunConfig) -> Settings:
     scale = run.shape.d_model**-0.5 if run.embedding.tied and run.embedding.head_scaled else 1.0
     return _llama_config(run) | _layers(run) | {"layer_norm_eps": run.norm["eps"], "logit_scale": scale}
 
 
-def _gpt2_config(run: RunConfig) -> dict[str, Any]:
+def _gpt2_config(run: RunConfig) -> Settings:
     s = run.shape
     return {
         "n_positions": s.context_length,
@@ -193,7 +187,7 @@ def _gpt2_config(run: RunConfig) -> dict[str, Any]:
         "n_layer": s.num_layers,
         "n_head": s.num_heads,
         "n_inner": s.d_ff,
-        "activation_function": ACTS[run.activation["name"]],
+        "activation_function": _function(run),
         "layer_norm_epsilon": run.norm["eps"],
         "embd_pdrop": run.regularization.dropout,
         "resid_pdrop": run.regularization.dropout,
@@ -201,14 +195,14 @@ def _gpt2_config(run: RunConfig) -> dict[str, Any]:
     }
 
 
-def _neox_config(run: RunConfig) -> dict[str, Any]:
+def _neox_config(run: RunConfig) -> Settings:
     return _llama_config(run) | {
         "layer_norm_eps": run.norm["eps"],
         "use_parallel_residual": run.block["name"] == "parallel_two_norms",
     }
 
 
-def _bloom_config(run: RunConfig) -> dict[str, Any]:
+def _bloom_config(run: RunConfig) -> Settings:
     s = run.shape
     return {
         "hidden_size": s.d_model,
@@ -219,27 +213,6 @@ def _bloom_config(run: RunConfig) -> dict[str, Any]:
     }
 
 
-LLAMA: dict[str, tuple[Any, ...]] = {
-    "block": ("serial",),
-    "norm_placement": ("pre",),
-    "norm": ("rmsnorm",),
-    "activation": tuple(GATED_ACTS),
-    "position": ("rope",),
-    "bias": ("none", "norm"),
-    "pattern": ("full",),
-    "ffn": ("dense",),
-    "pattern.global_position": ("keep",),
-    "embedding": ("untied", "tied"),
-    "embedding.scaled": (False,),
-    "embedding.normed": (False,),
-    "stability.qk_norm": (False,),
-    "stability.qk_norm_joint": (False,),
-    "stability.attention_softcap": (None,),
-    "stability.output_softcap": (None,),
-}
-QK = {"stability.qk_norm": (True,), "norm.eps": (QK_NORM_EPS,)}
-WHOLE_HEADS = {"heads": ("filling d_model",), "attention.num_kv_heads": ("all",)}
-LAYERNORM = {"norm": ("layernorm",), "bias": ("all",), "activation": tuple(PLAIN_ACTS)}
 NEOX = {
     "embedding": "gpt_neox.embed_in",
     "final_norm": "gpt_neox.final_layer_norm",
@@ -252,85 +225,29 @@ BLOOM = {
     "head": "lm_head",
 }
 
-FAMILIES = (
-    Family("LlamaForCausalLM", "llama", LLAMA | {"bias": ("none", "norm", "all")}, _llama_config, _llama),
-    Family("Qwen2ForCausalLM", "qwen2", LLAMA | {"bias": ("qkv",)}, _llama_config, _llama),
-    Family("Qwen3ForCausalLM", "qwen3", LLAMA | QK, _llama_config, _llama),
-    Family("MistralForCausalLM", "mistral", LLAMA | {"pattern": ("window",)}, _mistral_config, _llama),
-    Family(
-        "MixtralForCausalLM",
-        "mixtral",
-        LLAMA | {"ffn": ("moe",), "pattern": ("full", "window")},
-        _mixtral_config,
-        _llama,
-    ),
-    Family(
-        "OlmoForCausalLM",
-        "olmo",
-        LLAMA | {"norm": ("nonparametric",), "norm.eps": (1e-5,)},
-        _llama_config,
-        _llama,
-    ),
-    Family(
-        "Olmo2ForCausalLM",
-        "olmo2",
-        LLAMA | QK | {"stability.qk_norm_joint": (True,), "norm_placement": ("output",)},
-        _llama_config,
-        partial(_llama, norms=OUTPUT),
-    ),
-    Family(
-        "Gemma2ForCausalLM",
-        "gemma2",
-        LLAMA
-        | {
-            "norm_placement": ("double",),
-            "embedding.scaled": (True,),
-            "pattern": ("full", "window", "interleaved"),
-        }
-        | {f"stability.{cap}_softcap": (None, "a number") for cap in ("attention", "output")},
-        _gemma2_config,
-        partial(_llama, norms=DOUBLE, norm=less_one),
-    ),
-    Family(
+FAMILIES: dict[Architecture, Family] = {
+    "llama": Family("LlamaForCausalLM", _llama_config, _llama),
+    "qwen2": Family("Qwen2ForCausalLM", _llama_config, _llama),
+    "qwen3": Family("Qwen3ForCausalLM", _llama_config, _llama),
+    "mistral": Family("MistralForCausalLM", _mistral_config, _llama),
+    "mixtral": Family("MixtralForCausalLM", _mixtral_config, _llama),
+    "olmo": Family("OlmoForCausalLM", _llama_config, _llama),
+    "olmo2": Family("Olmo2ForCausalLM", _llama_config, partial(_llama, norms=OUTPUT)),
+    "gemma2": Family("Gemma2ForCausalLM", _gemma2_config, partial(_llama, norms=DOUBLE, norm=less_one)),
+    "cohere2": Family(
         "Cohere2ForCausalLM",
-        "cohere2",
-        LLAMA
-        | {"block": ("parallel",), "norm": ("layernorm",), "bias": ("none",), "heads": ("filling d_model",)}
-        | {"embedding": ("tied and scaled", "tied", "untied")}
-        | {"pattern": ("interleaved",), "pattern.global_position": ("none",)},
         _cohere2_config,
-        partial(_llama, norms={"placement.norm": "input_layernorm"}, qk=pairs_adjacent),
+        partial(_llama, norms={"placement.norm": "input_layernorm"}, adjacent=True),
     ),
-    Family(
-        "GPT2LMHeadModel",
-        "gpt2",
-        LLAMA | LAYERNORM | WHOLE_HEADS | {"position": ("learned",)},
-        _gpt2_config,
-        _gpt2,
-    ),
-    Family(
+    "gpt2": Family("GPT2LMHeadModel", _gpt2_config, _gpt2),
+    "gpt_neox": Family(
         "GPTNeoXForCausalLM",
-        "gpt_neox",
-        LLAMA
-        | LAYERNORM
-        | WHOLE_HEADS
-        | {"block": ("parallel_two_norms", "serial"), "position": ("rope", "rope_partial")},
         _neox_config,
         partial(_neox, layers="gpt_neox.layers", attention="attention", whole=NEOX),
     ),
-    Family(
+    "bloom": Family(
         "BloomForCausalLM",
-        "bloom",
-        LLAMA
-        | LAYERNORM
-        | WHOLE_HEADS
-        | {
-            "position": ("alibi",),
-            "activation": ("gelu_tanh",),
-            "embedding.normed": (True,),
-            "ffn_ratio": (4.0,),
-        },
         _bloom_config,
         partial(_neox, layers="transformer.h", attention="self_attention", whole=BLOOM),
     ),
-)
+}

@@ -52,7 +52,7 @@ def write(
             f"{folder} (command line): is no earlier export and not empty. Choose another folder."
         )
     run = trained.load(name, store, cache=cache, progress=progress, check=family)
-    about = {"run_id": name, "step": run.step, "architecture": family(run.config).architecture}
+    about = {"run_id": name, "step": run.step, "architecture": family(run.config).name}
     generation = ENDS | {"pad_token_id": END_OF_TEXT_ID, "do_sample": False}
     records = {
         "config.json": hf_config(run.config) | ENDS,
