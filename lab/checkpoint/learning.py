@@ -4,69 +4,73 @@ Only finished runs on generated stories know it: every word has an exact surpris
 it tests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from lab.config.schema import run_config
 from lab.config.strict import ConfigError
 from lab.report import canvas
 from lab.report import skill_figures as pictures
 from lab.store.files import write_atomic
+from lab.store.run_record import RunRecord
 from lab.store.run_store import RunStore
 
 TOTAL = "total"
+Row = dict[str, object]  # what is printed of one skill, by column
 
 
 def compare(
     wanted: Sequence[str], store: RunStore, *, cache: Path, figure: Path | None
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Columns and rows: words and floor of each skill, and in bits a word the excess of the best n-gram
-    table and of each run.
+) -> tuple[list[str], list[Row]]:
+    """What is printed of each skill, and of all of them together, as names of columns and rows.
 
-    `wanted`: RUN or LABEL=RUN. The floor and the n-gram are those of the first run's corpus. Writes the
-    learning curves as a PNG to `figure`. Raises ConfigError.
+    Columns: words and floor of the skill; in bits a word the excess of the best n-gram table and of each run; and
+    of each run the share of forced choices that are right. The floor and the n-gram are those of the first run's
+    corpus. `wanted` has RUN or LABEL=RUN; the learning curves are written as a PNG to `figure`. Raises ConfigError.
     """
-    runs = _records(wanted, store)
+    runs = _finished(wanted, store)
     first = next(iter(runs.values()))
-    counted, excess = _best_ngram(first, cache)
-    table, columns = first["summary"]["skills"], ["id", "words", "floor", counted]
-    rows: list[dict[str, Any]] = [
-        {"id": name, "state": "measured", "words": of["words"], "floor": of["floor"], counted: excess[name]}
-        for name, of in table.items()
+    counted, of_counting = _best_ngram(first, cache)
+    skills = first.ended.skills
+    rows: list[Row] = [
+        {"id": name, "state": "measured", "words": of.words, "floor": of.floor, counted: of_counting[name]}
+        for name, of in skills.items()
     ]
+    total: Row = {"id": TOTAL, "state": "measured", "words": sum(of.words for of in skills.values())}
+    total["floor"] = _mean((of.words, of.floor) for of in skills.values())
+    total[counted] = _mean((of.words, of_counting[name]) for name, of in skills.items())
     for label, record in runs.items():
-        columns += [label, f"{label} right"]
-        for row in rows:
-            of = record["summary"]["skills"][row["id"]]
-            row |= {label: of["excess"], f"{label} right": of["accuracy"]}
-    summed = [column for column in columns[2:] if not column.endswith(" right")]
-    words = {label: record["summary"]["skills"] for label, record in runs.items()}
-    total: dict[str, Any] = {"id": TOTAL, "state": "measured", "words": sum(row["words"] for row in rows)}
-    total |= {column: _mean(rows, column, words.get(column, table)) for column in summed}
+        learnt = [record.ended.skills[name] for name in skills]
+        for row, of in zip(rows, learnt, strict=True):
+            row |= {label: of.excess, f"{label} right": of.accuracy}
+        # Runs with other rows are judged on other words.
+        total[label] = _mean((of.words, of.excess) for of in learnt)
+    total |= {f"{label} right": None for label in runs}
     if figure:
         with canvas.styled():
-            drawn = canvas.settled(pictures.learning(runs, {counted: excess}))
+            drawn = canvas.settled(pictures.learning(runs, {counted: of_counting}))
         write_atomic(figure, canvas.png(drawn))
-    return columns, [*rows, total | {f"{label} right": None for label in runs}]
+    of_runs = (column for label in runs for column in (label, f"{label} right"))
+    return ["id", "words", "floor", counted, *of_runs], [*rows, total]
 
 
-def _mean(rows: list[dict[str, Any]], column: str, of_run: dict[str, Any]) -> float:
-    """Over all words, in bits a word: runs with other rows are judged on other words."""
-    words = [of_run[row["id"]]["words"] for row in rows]
-    return float(sum(n * row[column] for n, row in zip(words, rows, strict=True)) / sum(words))
+def _mean(skills: Iterable[tuple[int, float]]) -> float:
+    """The mean over all words, in bits a word, from (words, bits a word) of each skill."""
+    found = list(skills)
+    return float(sum(words * bits for words, bits in found) / sum(words for words, _ in found))
 
 
-def _records(wanted: Sequence[str], store: RunStore) -> dict[str, dict[str, Any]]:
-    runs, problems = {}, []
+def _finished(wanted: Sequence[str], store: RunStore) -> dict[str, RunRecord]:
+    """The runs asked for, by label. Raises ConfigError, with every one whose skills aren't known."""
+    runs: dict[str, RunRecord] = {}
+    problems = []
     for text in wanted:
         label, _, run_id = text.rpartition("=")
         if run_id not in store.ids():
             problems.append(f"{run_id} (command line): no such run. lab status lists them.")
             continue
         record = store.record(run_id)
-        if not pictures.known(record["summary"]):
-            what = "has not finished" if record["state"] != "finished" else "is not on generated stories"
+        if record.summary is None or not record.summary.skills:
+            what = "has not finished" if record.state != "finished" else "is not on generated stories"
             problems.append(f"{run_id} (command line): {what}, so its skills are not known.")
             continue
         runs[label or run_id] = record
@@ -75,12 +79,12 @@ def _records(wanted: Sequence[str], store: RunStore) -> dict[str, dict[str, Any]
     return runs
 
 
-def _best_ngram(record: dict[str, Any], cache: Path) -> tuple[str, dict[str, float]]:
+def _best_ngram(record: RunRecord, cache: Path) -> tuple[str, dict[str, float]]:
     """The name and the excess by skill of the order with the least loss on what the run was scored on."""
     from lab.data.ngram import baselines
     from lab.data.prepare import prepare
 
-    config = run_config(record["config"])
+    config = record.config
     folder = prepare(config.data, config.vocab, cache=cache, progress=None)
     lines = baselines(
         folder, documents=config.evaluation.documents, context_length=config.shape.context_length

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.config.schema import RunConfig, run_config
+from lab.config.schema import RunConfig
 from lab.config.strict import ConfigError
 from lab.data.prepare import prepare
 from lab.data.shards import Shards
@@ -38,7 +38,7 @@ def load(
     check: refuses a run before anything of it is read. Raises ConfigError.
     """
     try:
-        config = run_config(store.read(name, "config.json"))
+        config = store.config(name)
         check(config)
         step, model = _model(name, config, store)
         shards = _shards(name, config, store, cache, progress)
@@ -72,9 +72,10 @@ def _shards(
 ) -> Shards:
     """The run's own data, whose tokenizer its weights know; built again where the cache lacks them."""
     shards = Shards.open(prepare(config.data, config.vocab, cache=cache, progress=progress))
-    known = store.read(name, "manifest.json").get("tokenizer_hash")
+    known = store.manifest(name).tokenizer_hash
     if shards.tokenizer_hash != known if known else shards.fingerprint != config.data_fingerprint:
         raise ConfigError(
-            f"data={config.data.name} now gives another tokenizer than the one it was trained with. Train it again."
+            f"data={config.data.name} now gives another tokenizer than the one it was trained with."
+            " Train it again."
         )
     return shards

@@ -2,6 +2,7 @@
 is named.
 """
 
+import dataclasses
 import json
 
 import pytest
@@ -57,12 +58,11 @@ def test_texts_go_on_from_any_prompt_and_repeat_with_their_seed(run, capsys):
 
 def test_the_likeliest_tokens_are_those_of_the_weights_in_the_checkpoint(run, capsys):
     """Logits of an optimizer-free model, its context moved along by hand."""
-    from lab.config.schema import run_config
     from lab.data.prepare import prepare
     from lab.model.transformer import Transformer
 
     store = RunStore(places.RESULTS / "runs")
-    config = run_config(store.read(run, "config.json"))
+    config = store.config(run)
     shards = Shards.open(prepare(config.data, config.vocab, cache=places.CACHE, progress=None))
     model, (_, payload) = Transformer(config), store.load_checkpoint(run)
     path = places.RESULTS / "weights.pt"
@@ -115,10 +115,8 @@ def test_a_run_without_a_sound_checkpoint_is_named(run, capsys, monkeypatch):
 
 
 def test_a_changed_tokenizer_is_noticed(run, capsys, monkeypatch):
-    read = RunStore.read
-    monkeypatch.setattr(
-        RunStore, "read", lambda *a: read(*a) | ({"tokenizer_hash": "x"} if a[2] == "manifest.json" else {})
-    )
+    manifest = dataclasses.replace(RunStore(places.RESULTS / "runs").manifest(run), tokenizer_hash="x")
+    monkeypatch.setattr(RunStore, "manifest", lambda *_: manifest)
     assert cli.main(["sample", run]) == 2
     assert "data=stories now gives another tokenizer" in capsys.readouterr().err
 
