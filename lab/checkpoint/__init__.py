@@ -1,1 +1,7 @@
-"""What is done with one trained run: its texts, what it learnt, its export."""
+"""What is done with one trained run.
+
+trained     the model of its newest checkpoint, and the data whose tokens it knows
+texts       what it writes
+learning    what it has learnt, skill by skill
+export      what it is to transformers of Hugging Face
+"""

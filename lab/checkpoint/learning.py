@@ -23,9 +23,10 @@ def compare(
 ) -> tuple[list[str], list[Row]]:
     """What is printed of each skill, and of all of them together, as names of columns and rows.
 
-    Columns: words and floor of the skill; in bits a word the excess of the best n-gram table and of each run; and
-    of each run the share of forced choices that are right. The floor and the n-gram are those of the first run's
-    corpus. `wanted` has RUN or LABEL=RUN; the learning curves are written as a PNG to `figure`. Raises ConfigError.
+    Columns: words and floor of the skill; in bits a word the excess of the best n-gram table and of each run;
+    and of each run the share of forced choices that are right. The floor and the n-gram are those of the
+    first run's corpus. `wanted` has RUN or LABEL=RUN; the learning curves are written as a PNG to `figure`.
+    Raises ConfigError.
     """
     runs = _finished(wanted, store)
     first = next(iter(runs.values()))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -23,10 +22,10 @@ def write(
     temperature: float,
     seed: int,
     progress: Callable[[str, float], None] | None = None,
-) -> list[dict[str, Any]]:
-    """`count` records of a text of up to `tokens` tokens after `prompt`.
+) -> list[dict[str, str | int]]:
+    """`count` texts of up to `tokens` tokens after `prompt`, each as a row that `lab sample` prints.
 
-    Computed on the CPU, so that a seed gives the same texts anywhere. Raises ConfigError.
+    They are computed on the CPU, so that a seed gives the same texts anywhere. Raises ConfigError.
     """
     run = trained.load(name, store, cache=cache, progress=progress)
     # What a terminal of another encoding passes on is no text; every text there is can be encoded.

@@ -1,14 +1,14 @@
 """Which non-linearity stands in the feed-forward layer, and does it gate?
 
-Contract: an elementwise function [..., d_ff] -> [..., d_ff]. A plain layer computes W_down f(W_up x), a gated one
-W_down (f(W_gate x) * W_up x), with a third matrix (Shazeer 2020, 2002.05202, eq. 5 and 6).
-- relu: max(0, x). gelu: x Phi(x), exact (Hendrycks and Gimpel 2016, 1606.08415). gelu_tanh: its approximation there,
-  x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, which GPT-2, BLOOM and Gemma were trained with.
+Contract: an elementwise function [..., d_ff] -> [..., d_ff]. A plain layer computes W_down f(W_up x), a gated
+one W_down (f(W_gate x) * W_up x), with a third matrix (Shazeer 2020, 2002.05202, eq. 5 and 6).
+- relu: max(0, x). gelu: x Phi(x), exact (Hendrycks and Gimpel 2016, 1606.08415). gelu_tanh: its approximation
+  there, x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, which GPT-2, BLOOM and Gemma were trained with.
 - silu: x sigmoid(x) (Elfwing et al. 2017, 1702.03118). relu2: max(0, x)^2 (So et al. 2021, 2109.08668).
 - elu: x above 0, exp(x) - 1 below (Clevert et al. 2015, 1511.07289). selu: 1.0507 * elu with alpha 1.6733
   (Klambauer et al. 2017, 1706.02515).
-- gated: glu = sigmoid (Dauphin et al. 2016, 1612.08083), bilinear = identity, reglu, geglu, geglu_tanh, swiglu =
-  relu, gelu, gelu_tanh, silu.
+- gated: glu = sigmoid (Dauphin et al. 2016, 1612.08083), bilinear = identity, reglu, geglu, geglu_tanh,
+  swiglu = relu, gelu, gelu_tanh, silu.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,10 @@ from lab.model.published import GPT_LIKE, Counterpart, every_but
 
 @dataclass(frozen=True)
 class Activation:
-    """An elementwise function, whether the layer gates with it, and what transformers calls it (None: has it not)."""
+    """An elementwise function, and whether the layer gates with it.
+
+    published: what transformers calls the function, None where it has none such.
+    """
 
     function: Callable[[Tensor], Tensor]
     gated: bool
@@ -32,10 +35,12 @@ class Activation:
 
 
 def identity(x: Tensor) -> Tensor:
+    """Leaves x as it is: a gate without a non-linearity."""
     return x
 
 
 def squared_relu(x: Tensor) -> Tensor:
+    """max(0, x)^2."""
     return F.relu(x).square()
 
 

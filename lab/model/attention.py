@@ -1,12 +1,13 @@
 """How do tokens read from earlier tokens?
 
-Contract: [B, T, d_model] -> [B, T, d_model], causal attention of `num_heads` heads (Vaswani et al. 2017, section 3.2);
-num_heads * head_dim need not equal d_model. Options:
-- num_kv_heads: query heads in groups of num_heads / num_kv_heads share one head of keys and values, in their order. All of them
-  one: multi-query (Shazeer 2019, 1911.02150); some: grouped-query (Ainslie et al. 2023, 2305.13245).
-- qk_norm: each head's q and k pass an RMSNorm over head_dim, gains shared by the heads, before positions rotate them.
-  Dehghani et al. 2023 (2302.05442) with LayerNorm; RMSNorm as in Qwen3 and Gemma 3. qk_norm_joint: one RMSNorm over all heads
-  together instead, as in OLMo 2 (2501.00656), section 3.
+Contract: [B, T, d_model] -> [B, T, d_model], causal attention of `num_heads` heads (Vaswani et al. 2017,
+section 3.2); num_heads * head_dim need not equal d_model. Options:
+- num_kv_heads: query heads in groups of num_heads / num_kv_heads share one head of keys and values, in their
+  order. All of them one: multi-query (Shazeer 2019, 1911.02150); some: grouped-query (Ainslie et al. 2023,
+  2305.13245).
+- qk_norm: each head's q and k pass an RMSNorm over head_dim, gains shared by the heads, before positions
+  rotate them. Dehghani et al. 2023 (2302.05442) with LayerNorm; RMSNorm as in Qwen3 and Gemma 3.
+  qk_norm_joint: one RMSNorm over all heads together instead, as in OLMo 2 (2501.00656), section 3.
 - softcap c: scores become c tanh(score / c) before bias and mask. Gemma 2 (2408.00118), section 2.
 """
 
@@ -29,6 +30,8 @@ NOWHERE = Position()
 
 
 class SelfAttention(nn.Module):
+    """Attention of one layer. Raises ConfigError where the heads of keys don't divide those of queries."""
+
     def __init__(
         self,
         shape: Shape,
@@ -83,7 +86,10 @@ class SelfAttention(nn.Module):
 
 
 def normed(x: Tensor, norm: RMSNorm) -> Tensor:
-    """x [..., heads, head_dim]: each head on its own where the norm has the size of one, else all together."""
+    """x [..., heads, head_dim], normalised.
+
+    Each head stands on its own where the norm has the size of one, else all are normalised together.
+    """
     if norm.normalized_shape[0] == x.shape[-1]:
         return norm(x)
     return norm(x.flatten(-2)).view_as(x)

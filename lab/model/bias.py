@@ -1,6 +1,7 @@
 """Which matrices and norms have an additive bias?
 
-Contract: flags that the parts of a block are built with. The head, a router and norms without parameters never have one.
+Contract: flags that the parts of a block are built with. The head, a router and norms without parameters
+never have one.
 - norm: norms alone, where the variant has one: LayerNorm as published (Ba et al. 2016, 1607.06450).
 - none: nothing; a LayerNorm keeps its gain. PaLM (2204.02311), section 2; LLaMA (2302.13971).
 - qkv: queries, keys and values alone. Qwen (2309.16609), section 2.3.
@@ -14,7 +15,9 @@ from lab.model.published import GPT_LIKE, Counterpart, counterpart, every_but
 
 @dataclass(frozen=True)
 class Biases:
-    """qkv: the projections to queries, keys, values; other: attention's output and the feed-forward layer;
+    """Which parts of a block have biases.
+
+    qkv: the projections to queries, keys and values; other: attention's output and the feed-forward layer;
     norm: norms.
     """
 
@@ -32,8 +35,9 @@ VARIANTS: dict[str, Biases] = {
 
 
 def simplest(name: str, *, norm_has_bias: bool) -> str:
-    """The first variant that builds the same model: where no norm has a bias, `none` is `norm`, and is one
-    run with it.
+    """The first variant that builds the same model.
+
+    Where no norm has a bias, `none` is `norm`, and the two are one run.
     """
     same = [
         other

@@ -1,9 +1,11 @@
 """How do attention and the feed-forward layer of one layer join the residual stream?
 
-Contract: a module built as `variant(attention, ffn, make_placement, layer, **YAML)` that maps the stream [B, T, d_model] to
-(stream, auxiliary loss, statistics). It owns the norm placements; drop sites and statistics carry the layer's number.
+Contract: a module built as `variant(attention, ffn, make_placement, layer, **YAML)` that maps the stream [B,
+T, d_model] to (stream, auxiliary loss, statistics). It owns the norm placements; drop sites and statistics
+carry the layer's number.
 - serial: x <- x + attention(N(x)), then x <- x + ffn(N(x)). Vaswani et al. 2017 (1706.03762), section 3.1.
-- parallel: x + attention(N(x)) + ffn(N(x)) with one shared norm. GPT-J (Wang and Komatsuzaki 2021); PaLM (2204.02311), section 2.
+- parallel: x + attention(N(x)) + ffn(N(x)) with one shared norm. GPT-J (Wang and Komatsuzaki 2021); PaLM
+  (2204.02311), section 2.
 - parallel_two_norms: x + attention(N1(x)) + ffn(N2(x)). GPT-NeoX (2204.06745), section 2.1.
 """
 
@@ -13,24 +15,29 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from lab.config.strict import ConfigError
+from lab.model.ffn import Flow
 from lab.model.norm_placement import NormPlacement
 from lab.model.position import Position
 from lab.model.published import Counterpart, counterpart, every_but
 
 MakePlacement = Callable[[], NormPlacement]
-Flow = tuple[Tensor, Tensor, dict[str, Tensor]]
 
 
 class Drop(Protocol):
+    """Dropout of a tensor; `site` names the place, so that each has masks of its own."""
+
     def __call__(self, x: Tensor, *, site: str) -> Tensor: ...
 
 
 class Block(nn.Module):
+    """One layer of the model. A variant says in `joined` how its two sub-layers join the stream."""
+
     def __init__(self, layer: int):
         super().__init__()
         self.layer = layer
 
     def forward(self, x: Tensor, position: Position, *, drop: Drop, diagnostics: bool) -> Flow:
+        """The stream after the layer, its auxiliary loss, and statistics by name and the layer's number."""
         x, aux, stats = self.joined(x, position, drop=drop, diagnostics=diagnostics)
         if diagnostics:
             stats = stats | {"residual/rms": x.detach().square().mean().sqrt()}
@@ -42,6 +49,8 @@ class Block(nn.Module):
 
 
 class SerialBlock(Block):
+    """Attention first; the feed-forward layer then reads what attention has added to."""
+
     def __init__(self, attention: nn.Module, ffn: nn.Module, make_placement: MakePlacement, layer: int):
         super().__init__(layer)
         # The order of parameters is that in which a gradient norm sums them; it must not move.
@@ -60,6 +69,8 @@ class SerialBlock(Block):
 
 
 class ParallelBlockTwoNorms(Block):
+    """Both sub-layers read the same stream, each behind a norm of its own."""
+
     def __init__(self, attention: nn.Module, ffn: nn.Module, make_placement: MakePlacement, layer: int):
         super().__init__(layer)
         # The order of parameters is that in which a gradient norm sums them; it must not move.
@@ -79,14 +90,16 @@ class ParallelBlockTwoNorms(Block):
 
 
 class ParallelBlock(Block):
+    """Both sub-layers read the same normalised stream."""
+
     def __init__(self, attention: nn.Module, ffn: nn.Module, make_placement: MakePlacement, layer: int):
         super().__init__(layer)
         self.placement, self.attention, self.ffn = make_placement(), attention, ffn
         refuse_norm_of_the_sum(self.placement)
         if self.placement.normalizes_branch:
             raise ConfigError(
-                "block = parallel: its branches share one norm of the input, but this norm_placement gives each branch "
-                "a norm of its output. Use norm_placement=pre or block=parallel_two_norms."
+                "block = parallel: its branches share one norm of the input, but this norm_placement gives"
+                " each branch a norm of its output. Use norm_placement=pre or block=parallel_two_norms."
             )
 
     def joined(self, x: Tensor, position: Position, *, drop: Drop, diagnostics: bool) -> Flow:
@@ -98,10 +111,11 @@ class ParallelBlock(Block):
 
 
 def refuse_norm_of_the_sum(placement: NormPlacement) -> None:
+    """Raises ConfigError where the placement needs the stream between the two sub-layers."""
     if placement.normalizes_stream:
         raise ConfigError(
-            "block = parallel: this norm_placement normalises the stream after each sub-layer, and parallel branches "
-            "have no stream between them. Use norm_placement=pre or block=serial."
+            "block = parallel: this norm_placement normalises the stream after each sub-layer, and parallel"
+            " branches have no stream between them. Use norm_placement=pre or block=serial."
         )
 
 

@@ -1,20 +1,22 @@
 """What does the feed-forward layer compute?
 
-Contract: a module built as `variant(d_model, d_ff, activation, bias, **YAML)` that maps [..., d_model], each position on its own,
-to (the same shape, auxiliary loss, statistics). Only a dense network may have biases. A network of width d_ff has 2 d_model d_ff weights where the
-activation is plain, 3 where it gates (Shazeer 2020, 2002.05202, eq. 5 and 6). d_ff is the width of one expert.
+Contract: a module built as `variant(d_model, d_ff, activation, bias, **YAML)` that maps [..., d_model], each
+position on its own, to (the same shape, auxiliary loss, statistics). Only a dense network may have biases. A
+network of width d_ff has 2 d_model d_ff weights where the activation is plain, 3 where it gates (Shazeer
+2020, 2002.05202, eq. 5 and 6). d_ff is the width of one expert.
 - dense: one network.
-- moe: a router scores `experts` networks, the `top_k` best are summed with the softmax of their scores. Mixtral (2401.04088),
-  section 2.1.
-- switch: the best expert alone, times its share of the softmax over all. Fedus et al. 2021 (2101.03961), eq. 1 and 2.
-- deepseek_moe: `shared` experts that every token passes, and the `top_k` best of many narrow ones, each times its share of the
-  softmax over all. Dai et al. 2024 (2401.06066), eq. 9 to 11.
+- moe: a router scores `experts` networks, the `top_k` best are summed with the softmax of their scores.
+  Mixtral (2401.04088), section 2.1.
+- switch: the best expert alone, times its share of the softmax over all. Fedus et al. 2021 (2101.03961), eq.
+  1 and 2.
+- deepseek_moe: `shared` experts that every token passes, and the `top_k` best of many narrow ones, each times
+  its share of the softmax over all. Dai et al. 2024 (2401.06066), eq. 9 to 11.
 
 No expert has a capacity and no token is dropped. Every expert computes every token and a mask of weights
-picks (the executed FLOPs are those of all experts): exact, and no shape depends on data. The auxiliary
-loss is balance * experts / top_k * sum_i f_i P_i, f_i the share of tokens that expert i gets and P_i its
-mean softmax share over all tokens (Switch, eq. 4 to 6; DeepSeekMoE, eq. 12 to 14): balance where both are
-uniform, up to experts / top_k times it.
+picks (the executed FLOPs are those of all experts): exact, and no shape depends on data. The auxiliary loss
+is balance * experts / top_k * sum_i f_i P_i, f_i the share of tokens that expert i gets and P_i its mean
+softmax share over all tokens (Switch, eq. 4 to 6; DeepSeekMoE, eq. 12 to 14): balance where both are uniform,
+up to experts / top_k times it.
 """
 
 from typing import Any
@@ -28,10 +30,12 @@ from lab.model.activation import Activation
 from lab.model.linear import Linear, ResidualLinear, ValueLinear
 from lab.model.published import AT_ANY_VALUE, Counterpart, counterpart, every_but
 
-Flow = tuple[Tensor, Tensor, dict[str, Tensor]]
+Flow = tuple[Tensor, Tensor, dict[str, Tensor]]  # the stream or a part of it, auxiliary loss, statistics
 
 
 class FFN(nn.Module):
+    """One network: plain, W_down f(W_up x), or gated, W_down (f(W_gate x) * W_up x)."""
+
     def __init__(self, d_model: int, d_ff: int, activation: Activation, bias: bool):
         super().__init__()
         self.activation = activation.function
@@ -41,7 +45,7 @@ class FFN(nn.Module):
         self.down = ResidualLinear(d_ff, d_model, bias=bias)
 
     @staticmethod
-    def networks_passed(parameters: dict[str, Any]) -> int:
+    def networks_passed(**parameters: object) -> int:
         """How many networks of width d_ff a token passes, from the variant's YAML."""
         return 1
 
@@ -49,6 +53,7 @@ class FFN(nn.Module):
         return self.network(x), x.new_zeros(()), {}
 
     def network(self, x: Tensor) -> Tensor:
+        """The network without the loss and the statistics that the contract asks for."""
         if self.gate is None:
             return self.down(self.activation(self.up(x)))
         return self.down(self.activation(self.gate(x)) * self.up(x))
@@ -82,6 +87,8 @@ class Experts(nn.Module):
 
 
 class MoE(nn.Module):
+    """A softmax over the `top_k` best experts. Raises ConfigError for biases or a wrong top_k."""
+
     least_top_k = 2  # a softmax over one score is 1 whatever the router says
 
     def __init__(
@@ -112,8 +119,9 @@ class MoE(nn.Module):
         self.experts = Experts(d_model, d_ff, activation, experts=experts, top_k=top_k)
 
     @staticmethod
-    def networks_passed(parameters: dict[str, Any]) -> int:
-        return int(parameters["top_k"])
+    def networks_passed(*, top_k: int, shared: int = 0, **parameters: object) -> int:
+        """The experts that are chosen for a token, and those that all tokens share where there are any."""
+        return top_k + shared
 
     def forward(self, x: Tensor, *, diagnostics: bool) -> Flow:
         # The router computes in the dtype of its weights under autocast too: Switch, section 2.4.
@@ -132,6 +140,8 @@ class MoE(nn.Module):
 
 
 class Switch(MoE):
+    """The best expert alone, times its share of the softmax over all."""
+
     least_top_k = 1
 
     def __init__(
@@ -140,7 +150,8 @@ class Switch(MoE):
         super().__init__(d_model, d_ff, activation, bias, experts=experts, top_k=1, balance=balance)
 
     @staticmethod
-    def networks_passed(parameters: dict[str, Any]) -> int:
+    def networks_passed(**parameters: object) -> int:
+        """One, for the best expert works alone."""
         return 1
 
     def weights(self, scores: Tensor, chosen: Tensor) -> Tensor:
@@ -148,6 +159,8 @@ class Switch(MoE):
 
 
 class DeepSeekMoE(MoE):
+    """Shared experts, and the best of many narrow ones. Raises ConfigError without shared ones."""
+
     least_top_k = 1
 
     def __init__(
@@ -167,10 +180,6 @@ class DeepSeekMoE(MoE):
             raise ConfigError(f"ffn.shared = {shared}: needs 1 or more. Use ffn=moe for none.")
         # `shared` networks whose outputs are summed are one network as many times as wide.
         self.shared = FFN(d_model, shared * d_ff, activation, bias)
-
-    @staticmethod
-    def networks_passed(parameters: dict[str, Any]) -> int:
-        return int(parameters["top_k"] + parameters["shared"])
 
     def forward(self, x: Tensor, *, diagnostics: bool) -> Flow:
         routed, aux, stats = super().forward(x, diagnostics=diagnostics)

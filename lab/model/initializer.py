@@ -1,18 +1,22 @@
 """Which values does every parameter start from?
 
-Contract: a module that owns parameters declares `roles` = {parameter: role} in its class; the table at the end turns a
-role into a distribution and refuses what it does not know. No rule looks at a tensor's name, but its noise is a
-function of (seed, name), so a variant that adds or removes a tensor leaves all others as they were.
-- linear, value, residual, head: normal or uniform, of standard deviation `std` or of variance 2 / (d_in + d_out) (Glorot and
-  Bengio 2010, eq. 12); `depth_scaled` divides residual, what is added to the stream, by sqrt(2 L) (Radford et al. 2019, 2.3).
+Contract: a module that owns parameters declares `roles` = {parameter: role} in its class; the table at the
+end turns a role into a distribution and refuses what it does not know. No rule looks at a tensor's name, but
+its noise is a function of (seed, name), so a variant that adds or removes a tensor leaves all others as they
+were.
+- linear, value, residual, head: normal or uniform, of standard deviation `std` or of variance 2 / (d_in +
+  d_out) (Glorot and Bengio 2010, eq. 12); `depth_scaled` divides residual, what is added to the stream, by
+  sqrt(2 L) (Radford et al. 2019, 2.3).
 - embedding: normal of standard deviation `embedding_std`.
-- position: the same, for both are summed and neither should drown the other; published models draw both alike too.
-- norm_gain: 1. norm_bias, bias, position_bias (what is added to attention scores by distance): 0.
-Normals are truncated at `cutoff` standard deviations; "standard deviation" is that before the truncation. A model may declare
-`init_gains` = {role: factor}: how many times as large its matrices start as the table says.
+- position: the same, for both are summed and neither should drown the other; published models draw both alike
+  too.
+- norm_gain: 1. norm_bias, bias, position_bias (what is added to attention scores by distance): 0. Normals are
+  truncated at `cutoff` standard deviations; "standard deviation" is that before the truncation. A model may
+  declare `init_gains` = {role: factor}: how many times as large its matrices start as the table says.
 """
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +26,9 @@ from lab.model.randomness import keyed_generator
 
 
 def declared_roles(model: nn.Module) -> dict[str, str]:
-    """{parameter name: role} of the whole model, a shared tensor once. Raises ValueError where a role is
-    missing.
+    """{parameter name: role} of the whole model, a shared tensor once.
+
+    Raises ValueError where a module declares no role for a parameter of its own.
     """
     roles: dict[str, str] = {}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -42,7 +47,8 @@ def initialize(model: nn.Module, *, init: Init, seed: int) -> None:
     """Overwrites every parameter in place. Raises ValueError on a missing or unknown role."""
     roles, gains = declared_roles(model), dict(getattr(model, "init_gains", {}))
     if init.depth_scaled:
-        gains["residual"] = gains.get("residual", 1.0) * (2 * len(model.blocks)) ** -0.5  # type: ignore[arg-type]
+        num_layers = len(cast(nn.ModuleList, model.blocks))
+        gains["residual"] = gains.get("residual", 1.0) * (2 * num_layers) ** -0.5
     for name, parameter in model.named_parameters():
         if roles[name] not in DISTRIBUTIONS:
             raise ValueError(f"{name}: role {roles[name]!r} is unknown. Known: {', '.join(DISTRIBUTIONS)}.")

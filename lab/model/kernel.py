@@ -1,10 +1,11 @@
 """How are attention's products computed?
 
-Contract: q [B, num_heads, T, head_dim], k and v [B, num_kv_heads, T, head_dim] -> [B, num_heads, T, head_dim]. All kernels
-compute softmax(mask(cap(q.k / sqrt(head_dim)) + bias)) v and differ in rounding alone.
-- sdpa: torch's fused attention, with its causal flag where all of the past is read, else with a mask that holds the bias.
-- flex: FlexAttention, which compiles cap, bias and mask into the kernel and skips what is masked; CUDA alone, for it has no
-  gradients on a CPU. Dong et al. 2024 (2412.05496).
+Contract: q [B, num_heads, T, head_dim], k and v [B, num_kv_heads, T, head_dim] -> [B, num_heads, T,
+head_dim]. All kernels compute softmax(mask(cap(q.k / sqrt(head_dim)) + bias)) v and differ in rounding alone.
+- sdpa: torch's fused attention, with its causal flag where all of the past is read, else with a mask that
+  holds the bias.
+- flex: FlexAttention, which compiles cap, bias and mask into the kernel and skips what is masked; CUDA alone,
+  for it has no gradients on a CPU. Dong et al. 2024 (2412.05496).
 - masked: the scores written out; for what neither of the two can do.
 """
 
@@ -36,6 +37,7 @@ def kernel_for(position: Position, rule: LayerRule, *, softcap: float | None, de
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, *, bias: Tensor | None, sees: Sees | None) -> Tensor:
+    """Torch's fused attention, for scores without a soft-cap."""
     grouped = q.shape[1] != k.shape[1]
     if grouped and not q.is_cuda:
         # Sharing keys inside the kernel takes 1.6 times as long as copies on a CPU, forward and backward.
@@ -56,7 +58,7 @@ def masked(
     sees: Sees | None,
     read: Read,
 ) -> Tensor:
-    """`read` adds what the weights read beside the values."""
+    """The scores written out; `read` adds what the weights read beside the values."""
     scores = scaled_scores(q, for_each_head(k, q))
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
@@ -70,6 +72,7 @@ def masked(
 def flex(
     q: Tensor, k: Tensor, v: Tensor, *, softcap: float | None, bias: Tensor | None, sees: Sees | None
 ) -> Tensor:
+    """FlexAttention, with the soft-cap, the bias and the mask compiled in."""
     compiling = torch.compiler.is_compiling()
     blocks = (_blocks.__wrapped__ if compiling else _blocks)(sees, q.shape[-2], q.device)
     attend = _compiled_flex() if q.is_cuda and not compiling else _flex
@@ -79,7 +82,10 @@ def flex(
 
 
 def score_mod(softcap: float | None, bias: Tensor | None) -> Callable[..., Tensor]:
-    """FlexAttention's form of cap and bias: one score and its batch, head, query and key index -> the score."""
+    """FlexAttention's form of cap and bias.
+
+    It maps one score and its batch, head, query and key index to the score.
+    """
     if bias is not None and bias.dim() == 4:
         bias = bias[0]
 
@@ -92,7 +98,7 @@ def score_mod(softcap: float | None, bias: Tensor | None) -> Callable[..., Tenso
 
 
 def mask_mod(sees: Sees | None) -> Callable[..., Tensor]:
-    """FlexAttention's form of the mask: batch, head, query and key index -> whether the key is read."""
+    """FlexAttention's form of the mask: from batch, head, query and key index to whether the key is read."""
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         past = query >= key
@@ -121,8 +127,9 @@ def _compiled_flex() -> Callable[..., Any]:
 
 
 def logit_max(q: Tensor, k: Tensor, sees: Sees | None) -> Tensor:
-    """The largest |q.k| / sqrt(head_dim) that a token meets in what it reads, before soft-cap and bias. A
-    scalar.
+    """The largest |q.k| / sqrt(head_dim) that a token meets in what it reads, a scalar.
+
+    It is taken before the soft-cap and the bias.
     """
     # In place: a copy of [B, num_heads, T, T] would cost more than all else here.
     scores = scaled_scores(q, for_each_head(k, q))
@@ -132,19 +139,22 @@ def logit_max(q: Tensor, k: Tensor, sees: Sees | None) -> Tensor:
 
 
 def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
+    """q.k / sqrt(head_dim) of every query and key, [B, num_heads, T, T]."""
     return (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
 
 
 def for_each_head(k: Tensor, q: Tensor) -> Tensor:
-    """Keys or values [B, num_kv_heads, T, head_dim] -> [B, num_heads, T, head_dim]: head h reads group h
-    // (heads a group).
+    """Keys or values [B, num_kv_heads, T, head_dim] -> [B, num_heads, T, head_dim].
+
+    Head h reads group h // (heads a group).
     """
     return k if k.shape[1] == q.shape[1] else k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
 
 
 def hidden(q: Tensor, sees: Sees | None) -> Tensor:
-    """True where the key (column) is not read by the query (row), for it is later or the pattern leaves it
-    out, [T, T].
+    """True where the key (column) is not read by the query (row), [T, T].
+
+    It is later, or the pattern leaves it out.
     """
     length = q.shape[-2]
     later = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)

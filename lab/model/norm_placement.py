@@ -1,14 +1,16 @@
 """Where do the norms of a sub-layer f stand?
 
-Contract: one placement per sub-layer, built as `variant(make_norm, num_layers)`. It owns its norms and acts at four places,
-each the identity unless the variant says otherwise: x <- after(skip(x) + branch(f(before(x)))), all of them [..., d_model].
+Contract: one placement per sub-layer, built as `variant(make_norm, num_layers)`. It owns its norms and acts
+at four places, each the identity unless the variant says otherwise: x <- after(skip(x) +
+branch(f(before(x)))), all of them [..., d_model].
 - pre: x + f(N(x)). Xiong et al. 2020 (2002.04745), table 1.
-- post: N(x + f(x)). Vaswani et al. 2017 (1706.03762), section 3.1. The stream leaves normalised: no final norm.
+- post: N(x + f(x)). Vaswani et al. 2017 (1706.03762), section 3.1. The stream leaves normalised: no final
+  norm.
 - double: x + N(f(N(x))), with two norms. Ding et al. 2021 (2105.13290), "Sandwich-LN"; Gemma 2 (2408.00118).
 - output: x + N(f(x)). OLMo 2 (2501.00656), section 3.
-- deepnorm: N(alpha x + f(x)) with alpha = (2 L)^(1/4), L the number of layers, and a start in which the matrices that carry
-  values are (8 L)^(-1/4) times as large: W_v, W_out, W_up, W_down, while W_q, W_k and the gate, which only weigh them, are as
-  ever. Wang et al. 2022 (2203.00555), figure 2, decoder only.
+- deepnorm: N(alpha x + f(x)) with alpha = (2 L)^(1/4), L the number of layers, and a start in which the
+  matrices that carry values are (8 L)^(-1/4) times as large: W_v, W_out, W_up, W_down, while W_q, W_k and the
+  gate, which only weigh them, are as ever. Wang et al. 2022 (2203.00555), figure 2, decoder only.
 """
 
 from collections.abc import Callable
@@ -21,6 +23,8 @@ MakeNorm = Callable[[], nn.Module]
 
 
 class NormPlacement(nn.Module):
+    """Where one sub-layer's norms stand. Each place changes nothing unless a variant overrides it."""
+
     normalizes_stream = False  # the stream leaves the sub-layer normalised
     normalizes_branch = False  # what is added to the stream is normalised
 
@@ -47,6 +51,8 @@ class NormPlacement(nn.Module):
 
 
 class PreNorm(NormPlacement):
+    """The sub-layer reads a normalised stream and adds to the one that isn't."""
+
     def __init__(self, make_norm: MakeNorm, num_layers: int):
         super().__init__()
         self.norm = make_norm()
@@ -56,6 +62,8 @@ class PreNorm(NormPlacement):
 
 
 class PostNorm(NormPlacement):
+    """The stream is normalised after each addition."""
+
     normalizes_stream = True
 
     def __init__(self, make_norm: MakeNorm, num_layers: int):
@@ -67,6 +75,8 @@ class PostNorm(NormPlacement):
 
 
 class DeepNorm(PostNorm):
+    """The stream is scaled up before each addition and normalised after it."""
+
     def __init__(self, make_norm: MakeNorm, num_layers: int):
         super().__init__(make_norm, num_layers)
         self.scale = (2 * num_layers) ** 0.25
@@ -80,6 +90,8 @@ class DeepNorm(PostNorm):
 
 
 class DoubleNorm(NormPlacement):
+    """What the sub-layer reads and what it adds are normalised, each by a norm of its own."""
+
     normalizes_branch = True
 
     def __init__(self, make_norm: MakeNorm, num_layers: int):
@@ -95,6 +107,8 @@ class DoubleNorm(NormPlacement):
 
 
 class OutputNorm(NormPlacement):
+    """What the sub-layer adds is normalised, and not what it reads."""
+
     normalizes_branch = True
 
     def __init__(self, make_norm: MakeNorm, num_layers: int):

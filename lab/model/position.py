@@ -1,21 +1,26 @@
 """How does the model know where a token stands?
 
-Contract: one module per model, built as `variant(shape, **YAML)`, with four hooks that are called blindly and change
-nothing unless the variant says so. Positions count from 0. Every variant but `learned` is defined at any length: `extend`.
-- rope: rotates q and k by angles that grow with position, so q.k depends on the distance alone. Su et al. 2021
-  (2104.09864), eq. 34; channel i is paired with i + channels / 2 as in Llama and GPT-NeoX.
-- rope_partial: the first `rotary_fraction` of each head is rotated, the rest left. GPT-NeoX (2204.06745), section 2.1.
-- rope_interpolation: position / scale, so that `scale` times the trained length has trained angles. Chen et al. 2023
-  (2306.15595), section 2.3. rope_ntk: base theta scale^(d / (d - 2)) instead, which leaves the fastest channel as it was and
-  divides the slowest by `scale`. NTK-aware, Peng et al. 2023 (2309.00071), section 3.1.
+Contract: one module per model, built as `variant(shape, **YAML)`, with four hooks that are called blindly and
+change nothing unless the variant says so. Positions count from 0. Every variant but `learned` is defined at
+any length: `extend`.
+- rope: rotates q and k by angles that grow with position, so q.k depends on the distance alone. Su et al.
+  2021 (2104.09864), eq. 34; channel i is paired with i + channels / 2 as in Llama and GPT-NeoX.
+- rope_partial: the first `rotary_fraction` of each head is rotated, the rest left. GPT-NeoX (2204.06745),
+  section 2.1.
+- rope_interpolation: position / scale, so that `scale` times the trained length has trained angles. Chen et
+  al. 2023 (2306.15595), section 2.3. rope_ntk: base theta scale^(d / (d - 2)) instead, which leaves the
+  fastest channel as it was and divides the slowest by `scale`. NTK-aware, Peng et al. 2023 (2309.00071),
+  section 3.1.
 - learned: one trained vector a position, added to the embeddings. Gehring et al. 2017 (1705.03122).
-- sine: fixed sines and cosines of wavelengths 2 pi to 2 pi base, added likewise. Vaswani et al. 2017, section 3.5.
+- sine: fixed sines and cosines of wavelengths 2 pi to 2 pi base, added likewise. Vaswani et al. 2017, section
+  3.5.
 - alibi: head h adds -slope_h distance to the scores. Press et al. 2021 (2108.12409), section 3 and its code.
-- t5: adds a trained number for the bucket of the distance and the head, the same in all layers; buckets are single
-  distances up to num_buckets / 2 and grow in proportion up to max_distance. Raffel et al. 2019 (1910.10683), section 2.1.
-- relative: trained vectors a^K and a^V for each distance clipped at max_distance, added to the keys and the values as a
-  query meets them; own ones in each layer, shared by the heads. Shaw et al. 2018 (1803.02155), section 3. A causal
-  model meets max_distance + 1 of their 2 max_distance + 1 distances.
+- t5: adds a trained number for the bucket of the distance and the head, the same in all layers; buckets are
+  single distances up to num_buckets / 2 and grow in proportion up to max_distance. Raffel et al. 2019
+  (1910.10683), section 2.1.
+- relative: trained vectors a^K and a^V for each distance clipped at max_distance, added to the keys and the
+  values as a query meets them; own ones in each layer, shared by the heads. Shaw et al. 2018 (1803.02155),
+  section 3. A causal model meets max_distance + 1 of their 2 max_distance + 1 distances.
 - none: the causal mask alone. Haviv et al. 2022 (2203.16634), Kazemnejad et al. 2023 (2305.19466).
 """
 
@@ -31,6 +36,8 @@ from lab.model.published import AT_ANY_VALUE, Counterpart, counterpart, every_bu
 
 
 class Position(nn.Module):
+    """What every variant may do; each hook changes nothing unless the variant overrides it."""
+
     any_length = True  # defined beyond the length it was trained at
 
     def embed(self, x: Tensor) -> Tensor:
@@ -38,26 +45,27 @@ class Position(nn.Module):
         return x
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries [B, num_heads, T, head_dim] and keys [B, num_kv_heads, T, head_dim] -> the same, in
-        every layer.
-        """
+        """Queries [B, num_heads, T, head_dim] and keys [B, num_kv_heads, T, head_dim] as they meet."""
         return q, k
 
     def bias(self, q: Tensor, *, layer: int) -> Tensor | None:
-        """What is added to the scores of q [B, num_heads, T, head_dim], broadcastable to [B, num_heads, T,
-        T], or None.
+        """What is added to the scores of q [B, num_heads, T, head_dim], or None.
+
+        It can be broadcast to [B, num_heads, T, T].
         """
         return None
 
     def read(self, weights: Tensor, *, layer: int) -> Tensor | None:
-        """What the attention weights [B, num_heads, T, T] read beside the values, [B, num_heads, T,
-        head_dim], or None.
+        """What the attention weights [B, num_heads, T, T] read beside the values, or None.
+
+        It has the shape of the values read, [B, num_heads, T, head_dim].
         """
         return None
 
     def extend(self, length: int) -> None:
-        """Makes positions 0 to length - 1 defined, beyond the context trained at. Raises ConfigError
-        unless `any_length`.
+        """Makes positions 0 to length - 1 defined, beyond the context trained at.
+
+        Raises ConfigError unless `any_length`.
         """
 
     def flops(self) -> int:
@@ -70,15 +78,20 @@ class Position(nn.Module):
 
     @property
     def acts_in_layers(self) -> bool:
+        """Whether the variant says anything inside the layers, where it can be left out of some."""
         return any(map(self.acts, ("rotate", "bias", "read")))
 
 
 class NoPosition(Position):
+    """Positions are known from the causal mask alone."""
+
     def __init__(self, shape: Shape):
         super().__init__()
 
 
 class Rotary(Position):
+    """Rotates queries and keys by angles that grow with position."""
+
     cos: Tensor
     signed_sin: Tensor
 
@@ -107,14 +120,16 @@ class Rotary(Position):
 
 
 class PartialRotary(Rotary):
+    """Rotates the first channels of each head. Raises ConfigError unless they are an even number."""
+
     def __init__(self, shape: Shape, *, theta: float, rotary_fraction: float):
         Position.__init__(self)
         self.channels = int(rotary_fraction * shape.head_dim)
         if not 2 <= self.channels <= shape.head_dim or self.channels % 2:
             fits = ", ".join(f"{n / shape.head_dim:g}" for n in range(2, shape.head_dim + 1, 2))
             raise ConfigError(
-                f"position.rotary_fraction = {rotary_fraction:g}: rotates {self.channels} of {shape.head_dim} channels; it needs"
-                f" an even number of them. Use one of {fits}."
+                f"position.rotary_fraction = {rotary_fraction:g}: rotates {self.channels} of {shape.head_dim}"
+                f" channels; it needs an even number of them. Use one of {fits}."
             )
         self._rotate_at(_frequencies(self.channels, theta), shape.context_length)
 
@@ -125,6 +140,8 @@ class PartialRotary(Rotary):
 
 
 class InterpolatedRotary(Rotary):
+    """Rotates as if positions were `scale` times closer together. Raises ConfigError for a scale of 0."""
+
     def __init__(self, shape: Shape, *, theta: float, scale: float):
         Position.__init__(self)
         if scale == 0:
@@ -133,6 +150,8 @@ class InterpolatedRotary(Rotary):
 
 
 class NTKRotary(Rotary):
+    """Rotates with a stretched base, felt most by slow channels. Raises ConfigError for tiny heads."""
+
     def __init__(self, shape: Shape, *, theta: float, scale: float):
         if shape.head_dim < 4:
             raise ConfigError(
@@ -142,6 +161,8 @@ class NTKRotary(Rotary):
 
 
 class Learned(Position):
+    """One trained vector for each position of the context, and none beyond."""
+
     any_length = False
     roles = {"weight": "position"}
 
@@ -154,12 +175,14 @@ class Learned(Position):
 
     def extend(self, length: int) -> None:
         raise ConfigError(
-            f"position = learned: has {len(self.weight)} trained positions and none beyond, so a context of {length} is undefined."
-            " Choose another position."
+            f"position = learned: has {len(self.weight)} trained positions and none beyond, so a context of"
+            f" {length} is undefined. Choose another position."
         )
 
 
 class Sine(Position):
+    """Fixed sines and cosines, added to the embeddings."""
+
     table: Tensor
 
     def __init__(self, shape: Shape, *, base: float):
@@ -179,6 +202,8 @@ class Sine(Position):
 
 
 class ALiBi(Position):
+    """A penalty of the scores that grows with distance, at one slope for each head."""
+
     slopes: Tensor
 
     def __init__(self, shape: Shape):
@@ -190,14 +215,16 @@ class ALiBi(Position):
 
 
 class T5(Position):
+    """A trained bias of the scores for each head and bucket of distances. Raises ConfigError for too few."""
+
     roles = {"weight": "position_bias"}
 
     def __init__(self, shape: Shape, *, num_buckets: int, max_distance: int):
         super().__init__()
         if not 2 <= num_buckets < 2 * max_distance:
             raise ConfigError(
-                f"position.num_buckets = {num_buckets}: must be from 2 to {2 * max_distance - 1}, for half of the buckets are"
-                f" single distances below position.max_distance = {max_distance}."
+                f"position.num_buckets = {num_buckets}: must be from 2 to {2 * max_distance - 1}, for half of"
+                f" the buckets are single distances below position.max_distance = {max_distance}."
             )
         self.num_buckets, self.max_distance = num_buckets, max_distance
         self.weight = nn.Parameter(torch.empty(num_buckets, shape.num_heads))
@@ -207,7 +234,7 @@ class T5(Position):
         return of_distance.T[:, _distance(q).clamp(min=0)]
 
     def bucket(self, distance: Tensor) -> Tensor:
-        """Distances of 0 or more -> buckets 0 to num_buckets - 1, of any shape."""
+        """The bucket of each distance of 0 or more: 0 to num_buckets - 1, of any shape."""
         single = self.num_buckets // 2
         octaves = torch.log(distance.float() / single) / math.log(self.max_distance / single)
         shared = single + (octaves.clamp(min=0) * (self.num_buckets - single)).long()
@@ -226,6 +253,8 @@ class Edges(nn.Module):
 
 
 class Relative(Position):
+    """Trained vectors of each distance, read beside keys and values. Raises ConfigError for no distance."""
+
     def __init__(self, shape: Shape, *, max_distance: int):
         super().__init__()
         if max_distance < 1:
@@ -253,8 +282,9 @@ class Relative(Position):
 
 
 def alibi_slopes(num_heads: int) -> list[float]:
-    """2^(-8 h / n) for h = 1 to n heads where n is a power of 2; else those of the next smaller power,
-    then every other one of the next larger, as in the paper's code.
+    """2^(-8 h / n) for h = 1 to n heads where n is a power of 2, as in the paper's code.
+
+    Else the slopes of the next smaller power, then every other one of the next larger.
     """
     power = 2 ** (num_heads.bit_length() - 1)
     return [2 ** (-8 * h / power) for h in range(1, power + 1)] + [
@@ -263,9 +293,7 @@ def alibi_slopes(num_heads: int) -> list[float]:
 
 
 def _distance(x: Tensor) -> Tensor:
-    """How many tokens back the key (column) stands of the query (row), [T, T], from the next to last size
-    of x.
-    """
+    """How many tokens back the key (column) stands of the query (row), [T, T] for x [..., T, channels]."""
     at = torch.arange(x.shape[-2], device=x.device)
     return at[:, None] - at
 

@@ -1,9 +1,9 @@
 """Which architectures of Hugging Face transformers compute what a variant computes?
 
-Each axis file declares it beside its variants, in `PUBLISHED`; attention and the transformer declare it for the keys
-of the configuration that they read, in `PUBLISHED_KEYS`. A run can be exported as an architecture that all of its
-choices name (lab/checkpoint/export). What declares nothing is named by none, so the export refuses it: a new variant,
-a new parameter of a variant or a new axis can't go over with its meaning lost.
+Each axis file declares it beside its variants, in `PUBLISHED`; attention and the transformer declare it for
+the keys of the configuration that they read, in `PUBLISHED_KEYS`. A run can be exported as an architecture
+that all of its choices name (lab/checkpoint/export). What declares nothing is named by none, so the export
+refuses it: a new variant, a new parameter of a variant or a new axis can't go over with its meaning lost.
 
 A declaration says that the logits are equal, however the architecture may be trained elsewhere.
 """

@@ -26,8 +26,10 @@ V = TypeVar("V")
 
 
 class ModelOutput(NamedTuple):
-    """logits [B, T, vocab_size]; aux: the sum of the architecture's own losses, a scalar; stats: scalars
-    by name.
+    """What the model computes of a batch of tokens.
+
+    logits: [B, T, vocab_size]; aux: the sum of the architecture's own losses, a scalar; stats: scalars by
+    name.
     """
 
     logits: Tensor
@@ -61,8 +63,7 @@ def build_block(config: RunConfig, *, layer: int, rule: LayerRule) -> nn.Module:
 
 
 class Transformer(nn.Module):
-    """The model of one run. Its parameters mean nothing until `lab.model.initializer.initialize` has set
-    them.
+    """The model of one run. Its parameters mean nothing until lab/model/initializer.py has set them.
 
     Raises ConfigError on a variant that does not exist and on a combination that makes no sense.
     """
@@ -103,11 +104,12 @@ class Transformer(nn.Module):
     def forward(
         self, tokens: Tensor, *, dropout_key: Sequence[int] | None = None, diagnostics: bool = False
     ) -> ModelOutput:
-        """tokens: int64 [B, T], T <= context_length. dropout_key: (seed, step, micro-batch) in training,
-        None in evaluation.
+        """Logits of every next token, with losses and statistics of the architecture's own.
 
-        diagnostics adds, for each layer i, "residual/rms/i" (RMS of the stream after block i) and
-        "attention/logit_max/i" (largest |q.k| / sqrt(head_dim) over past pairs, before the soft-cap).
+        tokens: int64 [B, T], T <= context_length; a longer row raises ValueError. dropout_key: (seed, step,
+        micro-batch) in training, None in evaluation. diagnostics adds, for each layer i, "residual/rms/i"
+        (RMS of the stream after block i) and "attention/logit_max/i" (largest |q.k| / sqrt(head_dim) over
+        past pairs, before the soft-cap).
         """
         if tokens.shape[1] > self.context_length:
             raise ValueError(
@@ -134,16 +136,18 @@ class Transformer(nn.Module):
 
     @property
     def attention_kernel(self) -> str:
-        """How attention is computed where the model now is (lab/model/kernel.py); where layers differ,
-        joined by "+".
+        """How attention is computed where the model now is (lab/model/kernel.py).
+
+        Where layers differ, their kernels are joined by "+".
         """
         device, softcap = self.head.weight.device.type, self.attention_softcap
         kernels = {kernel_for(self.position, rule, softcap=softcap, device=device) for rule in self.rules}
         return "+".join(sorted(kernels))
 
     def extend(self, length: int) -> None:
-        """Makes rows of up to `length` tokens defined. Raises ConfigError where positions beyond the
-        trained are not.
+        """Makes rows of up to `length` tokens defined.
+
+        Raises ConfigError where the positions beyond those trained at are not.
         """
         self.position.extend(length)
         self.context_length = length
@@ -154,6 +158,7 @@ class Transformer(nn.Module):
 
 
 def build_norm(config: RunConfig) -> nn.Module:
+    """A norm of d_model as the run asks for it, with values yet to be set."""
     variant, parameters = chosen("norm", norm.VARIANTS, config.norm)
     biases, _ = chosen("bias", bias.VARIANTS, config.bias)
     return variant(config.shape.d_model, biases.norm, **parameters)

@@ -106,7 +106,7 @@ def ratio(config: Config) -> float:
 
 def networks_passed(config: Config) -> int:
     """Feed-forward networks of width d_ff that a token passes; their sum is what the ratio speaks of."""
-    return int(FFNS[config.ffn["name"]].networks_passed(config.ffn))
+    return int(FFNS[config.ffn["name"]].networks_passed(**config.ffn))
 
 
 def shape(config: Config, *, d_model: int | None = None, num_layers: int | None = None) -> Shape:

@@ -85,7 +85,7 @@ class Exact(TorchFunctionMode):
 
 
 def ours(run: RunConfig) -> Transformer:
-    """A model whose every part has a say: matrices of unit scale, gains and biases not the neutral 1 and 0."""
+    """A model whose every part has a say: matrices of unit scale, gains and biases not neutral."""
     model, generator = build(run), torch.Generator().manual_seed(2)
     with torch.no_grad():
         for parameter, role in model.roles().items():

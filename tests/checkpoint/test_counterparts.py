@@ -107,7 +107,7 @@ def test_whatever_is_moved_has_equal_logits_or_is_refused_by_name(name: str, par
 
 
 def test_every_declaration_is_used_by_a_run_above() -> None:
-    """In the run of each architecture every variant that it is said to have can stand, so its logits were compared."""
+    """The run of each architecture can have every variant that is declared, so all are compared above."""
     runs = {architecture(run): run for run in map(run_of, MODELS)}
     assert set(runs) == set(ARCHITECTURES) == set(FAMILIES)
     for axis, declared in DECLARED.items():
@@ -130,7 +130,7 @@ def table_of(table: Table, where: Architecture) -> list[Any]:
 
 
 def test_training_leaves_no_mark_on_the_model() -> None:
-    """The export leaves aside only what the model can be built without, and dropout, which evaluation hasn't."""
+    """The export leaves aside what the model is built without, and dropout, which evaluation has not."""
     run = run_of("none")
     nothing: dict[str, Any] = dict.fromkeys(NOT_COMPUTED - {"regularization"})
     dropping = dataclasses.replace(run.regularization, dropout=0.5)

@@ -222,7 +222,7 @@ ARCHITECTURES = {
 
 
 class ExactNorm(nn.Module):
-    """RMSNorm as written in the paper. The one in transformers rounds to fp32 on the way, whatever the dtype."""
+    """RMSNorm as the paper has it. The one in transformers rounds to fp32 on the way, whatever the dtype."""
 
     def __init__(self, gain: Tensor):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Mixtures of experts against loops over single tokens in float64, written from the papers, and closed forms."""
+"""Mixtures of experts against loops over single tokens in float64, from the papers, and closed forms."""
 
 from typing import Any
 

@@ -1,10 +1,15 @@
 """Which architecture of Hugging Face transformers is a run, and what are its tensors called there?
 
-features lists what a run's logits depend on and who has it; families says what an architecture calls things, in pieces
-of ours. `hf_config` picks the first architecture that is the run's model exactly; `to_hf` and `from_hf` carry weights
+`hf_config` picks the first architecture that is the run's model exactly; `to_hf` and `from_hf` carry weights
 over, both ways without loss. A run that none of them is, is refused with the axis that stands in the way.
-folder writes it all, with the weights by safetensors and the tokenizer by hf_tokenizer. transformers itself is not
-needed.
+transformers itself is not needed.
+
+    features        what a run's logits depend on, and which architectures have it
+    families        what each architecture calls things
+    pieces          one tensor of theirs from some of ours, and back
+    folder          a run as a folder that transformers loads
+    safetensors     the file of weights
+    hf_tokenizer    the file of the tokenizer
 """
 
 from collections.abc import Iterator
@@ -44,7 +49,10 @@ def to_hf(run: RunConfig, state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def from_hf(run: RunConfig, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The way back: `load_state_dict` takes it, with strict=False where the head is tied. Raises ConfigError."""
+    """The way back. Raises ConfigError.
+
+    `load_state_dict` takes the answer, with strict=False where the head is tied.
+    """
     return {
         name: tensor.contiguous()
         for p in _pieces(run)
@@ -73,7 +81,11 @@ def architecture(run: RunConfig) -> Architecture:
 def _refusal(feature: Feature, nearest: Architecture) -> str:
     what = f"{feature.key} = {show(feature.value)}: "
     if not any(feature.table.values()):
-        return what + "declares no counterpart in transformers (lab/model/published.py), so it would be lost."
+        return (
+            what
+            + "declares no counterpart in transformers, so its meaning would be lost. Declare one beside it"
+            " (lab/model/published.py says how)."
+        )
     possible = " or ".join(map(show, feature.values_of(nearest)))
     return what + f"{FAMILIES[nearest].name}, the nearest in transformers, has {possible} alone."
 

@@ -1,7 +1,8 @@
 """What do the architectures of Hugging Face transformers call things?
 
-`FAMILIES` is the table: for each architecture its class, its config.json and its tensors. Which of them can be a run is
-decided before (lab/checkpoint/export/features.py); here a run is known to be the architecture's model.
+`FAMILIES` is the table: for each architecture its class, its config.json and its tensors. Which of them can
+be a run is decided before (lab/checkpoint/export/features.py); here a run is known to be the architecture's
+model.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +20,10 @@ Settings = dict[str, object]  # what config.json says of a model
 
 @dataclass(frozen=True)
 class Family:
-    """One architecture: its class in transformers, what config.json says of a run, and what becomes of its tensors."""
+    """One architecture of transformers.
+
+    name: of its class; config: what config.json says of a run; pieces: what becomes of a run's tensors.
+    """
 
     name: str
     config: Callable[[RunConfig], Settings]
@@ -149,8 +153,9 @@ def _mistral_config(run: RunConfig) -> Settings:
 
 
 def _mixtral_config(run: RunConfig) -> Settings:
-    """Their balance loss pools all layers and isn't divided by top_k: equal to ours where experts are
-    evenly used.
+    """Their balance loss pools all layers and isn't divided by top_k.
+
+    It is equal to ours where experts are evenly used.
     """
     f = run.ffn
     return _mistral_config(run) | {

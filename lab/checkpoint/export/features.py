@@ -1,8 +1,8 @@
 """What of a run do its logits depend on, and which architectures of transformers have it?
 
 The declarations stand beside the variants (lab/model/published.py). Every field of a `RunConfig` is here: its
-variants by name and parameters, its sizes and switches by key, or it says how weights came to be and not what they
-compute. A field that is none of these is a feature that no architecture has.
+variants by name and parameters, its sizes and switches by key, or it says how weights came to be and not what
+they compute. A field that is none of these is a feature that no architecture has.
 """
 
 import dataclasses
@@ -70,7 +70,10 @@ NOT_COMPUTED = {
 
 @dataclass(frozen=True)
 class Feature:
-    """One choice of a run, under the key that a user would set, and which architectures have which of its values."""
+    """One choice of a run, and which architectures have which of its values.
+
+    key: as a user would set it; table: {value: architectures}, empty where nobody has declared it.
+    """
 
     key: str
     value: object

@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from lab.checkpoint import trained
 from lab.checkpoint.export import family, hf_config, safetensors, to_hf
@@ -40,7 +39,7 @@ def write(
     *,
     cache: Path,
     progress: Callable[[str, float], None] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Write a run's newest checkpoint to `folder`, whole or not at all; returns what export.json says.
 
     Raises ConfigError where transformers has no such architecture, naming the axes in the way, and where

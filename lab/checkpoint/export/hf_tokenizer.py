@@ -5,11 +5,11 @@ Text that spells the special token out stays text.
 """
 
 import json
-from typing import Any
 
 from lab.data.shards import END_OF_TEXT_ID
 from lab.data.tokenizer import END_OF_TEXT, ByteTokenizer, Tokenizer, byte_alphabet
 
+Json = dict[str, object]
 SPECIAL = {
     "id": END_OF_TEXT_ID,
     "content": END_OF_TEXT,
@@ -22,22 +22,22 @@ SPECIAL = {
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
 
 
-def hf_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
+def hf_tokenizer(tokenizer: Tokenizer) -> Json:
     """The content of tokenizer.json, as the library tokenizers reads it."""
-    values = _bytes() if isinstance(tokenizer, ByteTokenizer) else json.loads(tokenizer.to_json())
-    first: dict[str, Any] = {"SpecialToken": {"id": END_OF_TEXT, "type_id": 0}}
-    texts: list[dict[str, Any]] = [{"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB")]
+    values: Json = _bytes() if isinstance(tokenizer, ByteTokenizer) else json.loads(tokenizer.to_json())
+    first: Json = {"SpecialToken": {"id": END_OF_TEXT, "type_id": 0}}
+    texts: list[Json] = [{"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB")]
     ids = {END_OF_TEXT: {"id": END_OF_TEXT, "ids": [END_OF_TEXT_ID], "tokens": [END_OF_TEXT]}}
-    values["post_processor"] = {
+    processor = {
         "type": "TemplateProcessing",
         "single": [first, texts[0]],
         "pair": [first, *texts],
         "special_tokens": ids,
     }
-    return dict(values)
+    return values | {"post_processor": processor}
 
 
-def hf_tokenizer_config(context_length: int) -> dict[str, Any]:
+def hf_tokenizer_config(context_length: int) -> Json:
     """The content of tokenizer_config.json."""
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -51,7 +51,7 @@ def hf_tokenizer_config(context_length: int) -> dict[str, Any]:
     }
 
 
-def _bytes() -> dict[str, Any]:
+def _bytes() -> Json:
     """A byte-level BPE that merges nothing, so that each byte keeps an id of its own: byte + 1."""
     vocabulary = {END_OF_TEXT: END_OF_TEXT_ID} | {
         character: byte + 1 for character, byte in byte_alphabet().items()

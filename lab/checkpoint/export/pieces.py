@@ -22,6 +22,7 @@ class Piece:
 
 
 def same(theirs: str, ours: str) -> Piece:
+    """A tensor that goes over as it is."""
     return Piece(theirs, (ours,), lambda t: t[0], lambda t: (t,))
 
 
@@ -31,6 +32,7 @@ def less_one(theirs: str, ours: str) -> Piece:
 
 
 def joined(theirs: str, *ours: str, dim: int = 0) -> Piece:
+    """Several of ours, one after the other along `dim`."""
     return Piece(theirs, ours, partial(torch.cat, dim=dim), lambda t: t.chunk(len(ours), dim))
 
 

@@ -1,5 +1,5 @@
-"""The safetensors format: 8 bytes for the length of a JSON header (little-endian), the header, the numbers
-of all tensors.
+"""The safetensors format: 8 bytes for the length of a JSON header (little-endian), the header, the numbers of
+all tensors.
 
 Written by hand, since it is so little: https://github.com/huggingface/safetensors, section Format.
 """
@@ -15,11 +15,13 @@ ALIGNED_TO = 8
 
 def write(tensors: dict[str, Tensor], path: Path) -> None:
     """Write fp32 tensors, in the order of their names."""
-    names, header, end = sorted(tensors), {"__metadata__": {"format": "pt"}}, 0
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    names, end = sorted(tensors), 0
     for name in names:
-        assert tensors[name].dtype == float32
-        start, end = end, end + 4 * tensors[name].numel()
-        header[name] = {"dtype": "F32", "shape": list(tensors[name].shape), "data_offsets": [start, end]}  # type: ignore[dict-item]
+        tensor = tensors[name]
+        assert tensor.dtype == float32
+        start, end = end, end + 4 * tensor.numel()
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [start, end]}
     content = json.dumps(header, separators=(",", ":")).encode()
     content += b" " * (-len(content) % ALIGNED_TO)
     with open(path, "wb") as file:
