@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.commands import listing, places
 from lab.commands.jobs import execute, outcomes, reopen, tell_failures
-from lab.config.strict import ConfigError
+from lab.config.strict import ConfigError, plain
 
 
 def claims(options: argparse.Namespace, overrides: list[str]) -> int:
@@ -44,23 +44,24 @@ def claims(options: argparse.Namespace, overrides: list[str]) -> int:
 
 
 def verify_exact(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.lecture.exact import verify
+    from lab.lecture.exact.verify import verify
+    from lab.store import exact_check
 
-    records = verify.verify(options.names)
-    rows = [{"id": r["claim"], "state": "holds" if r["holds"] else "fails", **r} for r in records]
+    checks = verify(options.names)
+    rows = [{"id": c.claim, "state": "holds" if c.holds else "fails", **plain(c)} for c in checks]
     listing.show(rows, as_json=options.json, columns=("id", "state", "check", "expected", "measured"))
     if not options.names:
-        print(listing.shown(verify.write(records, places.RESULTS)), file=sys.stderr)
-    return 0 if all(r["holds"] for r in records) else 1
+        print(listing.shown(exact_check.save(checks, places.RESULTS)), file=sys.stderr)
+    return 0 if all(check.holds for check in checks) else 1
 
 
 def measure(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.lecture.exact import measuring
+    from lab.lecture.exact import measured_claim, measuring
 
     rows = []
     for record in measuring.measure(options.names, device=options.device):
-        path = listing.shown(measuring.write(record, places.RESULTS))
-        rows.append({"id": record["claim"], "state": record["outcome"], "written": str(path), **record})
+        path = listing.shown(measured_claim.save(record, places.RESULTS))
+        rows.append({"id": record.claim, "state": record.outcome, "written": str(path), **plain(record)})
     columns = ("id", "state", "core_minutes", "written")
     listing.show(rows, as_json=options.json, columns=columns)
     return 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.config.strict import read
-from lab.store.files import read_lines
+from lab.config.strict import plain, read
+from lab.store.files import dumps, read_lines, write_atomic
 
 
 @dataclass(frozen=True)
@@ -34,3 +35,11 @@ def load(results: Path) -> list[ExactCheck]:
         read(ExactCheck, line, source=f"{path}, line {number}", fix="Restore the file from the commit.")
         for number, line in enumerate(read_lines(path), start=1)
     ]
+
+
+def save(checks: Iterable[ExactCheck], results: Path) -> Path:
+    """Write every check; the same checks give the same bytes."""
+    path = results / "exact.jsonl"
+    results.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, "".join(dumps(plain(check), ensure_ascii=False) + "\n" for check in checks))
+    return path

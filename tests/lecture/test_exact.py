@@ -10,11 +10,12 @@ import pytest
 import scipy.stats
 import torch
 
-from lab.config.strict import ConfigError
+from lab.config.strict import ConfigError, plain
 from lab.lecture.exact import (
     cost,
     heads_and_patterns,
     inference,
+    measured_claim,
     measuring,
     models,
     norms,
@@ -25,10 +26,12 @@ from lab.lecture.exact import (
     verify,
 )
 from lab.lecture.exact.check import equal, same
+from lab.lecture.exact.measured_claim import MeasuredTable, Measurement
+from lab.store import exact_check
 from lab.store.files import dumps
 from tests.paths import ROOT
 
-RECORD = ROOT / "results" / "exact.jsonl"
+RESULTS = ROOT / "results"
 SLOW = ("spec-greedy-lossless", "spec-sampling-lossless")
 
 
@@ -46,36 +49,51 @@ def records():
 
 
 def test_every_check_holds(records):
-    assert [r for r in records if not r["holds"]] == []
-    assert len({r["claim"] for r in records}) >= 34
+    assert [r for r in records if not r.holds] == []
+    assert len({r.claim for r in records}) >= 34
     assert all(
-        set(r) == {"claim", "check", "expected", "measured", "holds", "note", "notes"} for r in records
+        set(plain(r)) == {"claim", "check", "expected", "measured", "holds", "note", "notes"} for r in records
     )
 
 
 def test_the_committed_record_is_what_the_code_computes(records):
     """Run `lab verify-exact` and commit results/exact.jsonl where this fails."""
-    committed = [json.loads(line) for line in RECORD.read_text().splitlines()]
-    kept = (
-        "claim",
-        "check",
-        "expected",
-        "holds",
-        "notes",
-    )  # numbers may differ in a last digit between machines
-    assert [[r[key] for key in kept] for r in committed] == [
-        [r[key] for key in kept] for r in json.loads(dumps(records))
-    ]
+
+    def kept(record):  # measured numbers may differ in a last digit between machines
+        return record.claim, record.check, record.expected, record.holds, record.notes
+
+    assert list(map(kept, exact_check.load(RESULTS))) == list(map(kept, records))
+
+
+def test_what_is_written_is_read_back_and_written_alike(tmp_path):
+    committed = (RESULTS / "exact.jsonl").read_bytes()
+    assert exact_check.save(exact_check.load(RESULTS), tmp_path).read_bytes() == committed
+    measured = sorted((RESULTS / "measured").glob("*.json"))
+    assert len(measured) >= 6
+    for path in measured:
+        assert measured_claim.save(measured_claim.load(path), tmp_path).read_bytes() == path.read_bytes()
+
+
+def test_a_record_with_another_key_is_refused_by_name(tmp_path):
+    line = json.loads((RESULTS / "exact.jsonl").read_text().splitlines()[0])
+    (tmp_path / "exact.jsonl").write_text(dumps(line | {"hold": True}) + "\n")
+    with pytest.raises(ConfigError, match='exact.jsonl, line 1: hold: unknown key. Did you mean "holds"'):
+        exact_check.load(tmp_path)
+    record = json.loads((RESULTS / "measured/depth-latency-cpu.json").read_text())
+    del record["provenance"]["device"]
+    (tmp_path / "depth.json").write_text(dumps(record))
+    with pytest.raises(ConfigError, match="depth.json: provenance.device: must be given"):
+        measured_claim.load(tmp_path / "depth.json")
 
 
 def test_the_same_code_gives_the_same_bytes(records):
     cheap = [name for name in verify.claims() if name not in SLOW]
-    again = {dumps(r) for r in verify.verify(cheap)}
-    assert again == {dumps(r) for r in records if r["claim"] in cheap}
+    again = {dumps(plain(r)) for r in verify.verify(cheap)}
+    assert again == {dumps(plain(r)) for r in records if r.claim in cheap}
 
 
 def test_what_the_notes_print_wrong_is_told_apart(records):
-    refuted = {r["claim"] for r in records if r["notes"] == "fails"}
+    refuted = {r.claim for r in records if r.notes == "fails"}
     assert refuted == {
         "rms-ln-identities",
         "serial-printed-formula",
@@ -142,19 +160,13 @@ def test_wilson_interval_of_a_half():
 
 
 def test_published_shapes_are_those_of_their_papers():
-    rows = {row["model"]: row for row in survey.table()}
-    assert (rows["GPT-3 175B"]["d_model"], rows["GPT-3 175B"]["layers"]) == (
-        12288,
-        96,
-    )  # Brown et al. 2020, table 2.1
-    assert (
-        rows["T5 11B"]["d_ff"] == 65536 and rows["T5 11B"]["heads"] == 128
-    )  # Raffel et al. 2019, section 3.7
-    assert (
-        rows["PaLM 540B"]["heads"] * rows["PaLM 540B"]["head_dim"] == 12288
-    )  # Chowdhery et al. 2022, table 1
-    assert all(row["d_model"] % row["heads"] == 0 or row["head_dim"] for row in rows.values())
-    assert sorted(row["year"] for row in rows.values()) == [row["year"] for row in rows.values()]
+    models = {model.model: model for model in survey.table()}
+    gpt3, t5, palm = models["GPT-3 175B"], models["T5 11B"], models["PaLM 540B"]
+    assert (gpt3.d_model, gpt3.layers) == (12288, 96)  # Brown et al. 2020, table 2.1
+    assert (t5.d_ff, t5.heads) == (65536, 128)  # Raffel et al. 2019, section 3.7
+    assert palm.heads * palm.head_dim == 12288  # Chowdhery et al. 2022, table 1
+    assert all(model.d_model % model.heads == 0 or model.head_dim for model in models.values())
+    assert sorted(model.year for model in models.values()) == [model.year for model in models.values()]
 
 
 def test_operation_shares_of_the_profiled_layer():
@@ -301,8 +313,8 @@ def test_every_timed_ratio_is_measured(claim, monkeypatch):
 
     monkeypatch.setattr(cost, "compare", compare)
     found = cost.CLAIMS[claim]("cpu")
-    assert all(len(row) == len(found["table"]["header"]) for row in found["table"]["rows"])
-    assert found["outcome"] == "reproduced" and all(part["holds"] for part in found["parts"])
+    assert all(len(row) == len(found.table.header) for row in found.table.rows)
+    assert found.outcome == "reproduced" and all(part.holds for part in found.parts)
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -319,29 +331,22 @@ def test_the_timed_parallel_block_is_the_model_s_own(fused):
     x = y = torch.randn(2, 32, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for block in own.blocks:
         y = block(y, own.position, drop=lambda t, site: t, diagnostics=False)[0]
-    timed = cost.Parallel(serial.blocks, fused=fused)(x, serial.position)
+    timed = cost.ParallelBlocks(serial.blocks, fused=fused)(x, serial.position)
     torch.testing.assert_close(timed, y)
 
 
 def test_measured_claims_and_their_records(monkeypatch, tmp_path):
-    found = {
-        "outcome": "reproduced",
-        "parts": [],
-        "table": {"header": [], "rows": []},
-        "n": "1",
-        "size": "s",
-        "confounds": [],
-    }
-    monkeypatch.setattr(measuring, "claims", lambda: {"a": ("cost", lambda device: dict(found))})
+    found = Measurement("reproduced", (), MeasuredTable((), ()), n="1", size="s", confounds=())
+    monkeypatch.setattr(measuring, "claims", lambda: {"a": ("cost", lambda device: found)})
     (record,) = measuring.measure([])
-    assert record["provenance"]["device_kind"] == "cpu" and record["core_minutes"] >= 0
-    path = measuring.write(record, tmp_path)
+    assert record.provenance.device_kind == "cpu" and record.core_minutes >= 0
+    path = measured_claim.save(record, tmp_path)
     assert path == tmp_path / "measured" / "a-cpu.json"
     assert json.loads(path.read_text())["claim"] == "a"
 
 
 def test_every_pair_of_notes_and_checks_is_unique(records):
-    pairs = [(r["claim"], r["check"]) for r in records]
+    pairs = [(r.claim, r.check) for r in records]
     assert len(pairs) == len(set(pairs))
 
 

@@ -33,6 +33,7 @@ def _parts() -> tuple[Any, Function, Function, Function]:
 
 @torch.no_grad()
 def fusion() -> list[Check]:
+    """The checks of parallel-fusion-exact: one inward and one outward matrix give the parallel block."""
     block, norm, attention, ffn = _parts()
     x, a, f = normal(2, 16, models.SHAPE.d_model), block.attention, block.ffn
     position = models.model(models.run_config("norm_placement=pre")).position
@@ -62,6 +63,7 @@ def fusion() -> list[Check]:
 
 @torch.no_grad()
 def printed_serial() -> list[Check]:
+    """The checks of serial-printed-formula: the block that the notes print is not the serial one."""
     block, norm, attention, ffn = _parts()
     x = normal(2, 16, models.SHAPE.d_model)
     y = x + attention(norm(x))
@@ -78,7 +80,10 @@ def printed_serial() -> list[Check]:
             printed,
             least=0.1,
             notes="fails",
-            note="The notes print it as PaLM does. There attention reaches the stream through the feed-forward layer alone.",
+            note=(
+                "The notes print it as PaLM does. There attention reaches the stream through the "
+                "feed-forward layer alone."
+            ),
         ),
         same("serial minus printed = Attn(LN x)", serial - printed, attention(norm(x))),
     ]

@@ -1,15 +1,19 @@
 """What does a part cost in time, against what it costs in operations? Timed on this machine, pairs
 interleaved.
 
-The rules were fixed before the first measurement; ratios are judged by their 95 % interval, and 2 % is too small to matter.
-- flops-not-runtime: matrix products are over 99 % of the operations of a BERT-large layer of 512 tokens, and the rest takes
-  over 10 times its share of operations in time, with attention written out and fused (Ivanov et al. 2021, 2007.00072).
-- rms-vs-ln-speed: a training step with LayerNorm takes longer than one with RMSNorm, with the library's kernels and with
-  both written out (Zhang and Sennrich 2019, 1910.07467; Narang et al. 2021, 2102.11972: 5 % more steps a second).
-- parallel-speed: a step of serial blocks takes longer than one of parallel blocks with fused matrices (Chowdhery et al. 2022,
-  2204.02311: 15 % on many TPUs), at two widths.
-- depth-latency: at equal body parameters (12 L d^2), 1, 4, 16 and 64 layers, every deeper model takes longer than the one
-  before it, for a training step and for one new token (Tay et al. 2021, 2109.10686, as a limitation).
+The rules were fixed before the first measurement; ratios are judged by their 95 % interval, and 2 % is too
+small to matter.
+- flops-not-runtime: matrix products are over 99 % of the operations of a BERT-large layer of 512 tokens, and
+  the rest takes over 10 times its share of operations in time, with attention written out and fused (Ivanov
+  et al. 2021, 2007.00072).
+- rms-vs-ln-speed: a training step with LayerNorm takes longer than one with RMSNorm, with the library's
+  kernels and with both written out (Zhang and Sennrich 2019, 1910.07467; Narang et al. 2021, 2102.11972: 5 %
+  more steps a second).
+- parallel-speed: a step of serial blocks takes longer than one of parallel blocks with fused matrices
+  (Chowdhery et al. 2022, 2204.02311: 15 % on many TPUs), at two widths.
+- depth-latency: at equal body parameters (12 L d^2), 1, 4, 16 and 64 layers, every deeper model takes longer
+  than the one before it, for a training step and for one new token (Tay et al. 2021, 2109.10686, as a
+  limitation).
 """
 
 from __future__ import annotations
@@ -22,8 +26,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lab.lecture.exact import models
-from lab.lecture.exact.initial import outcome
-from lab.lecture.exact.norms import operation_shares
+from lab.lecture.exact.measured_claim import MeasuredPart, MeasuredTable, Measurement, outcome
+from lab.lecture.exact.norms import Shares, operation_shares
 from lab.lecture.exact.timing import Ratio, compare
 from lab.model.norm import LayerNorm, RMSNorm
 from lab.verdict import outcomes
@@ -34,12 +38,17 @@ NORMALISING = ("layer_norm", "softmax")
 
 
 def judged(ratios: list[Ratio]) -> str:
-    """Ratios that should all lie above 1."""
+    """The outcome of a claim that all these ratios lie above 1."""
     if all(r.low > 1 for r in ratios):
         return outcomes.SMALL if all(r.high < 1 + SMALL for r in ratios) else outcomes.REPRODUCED
     if all(r.low > 1 - SMALL and r.high < 1 + SMALL for r in ratios):
         return outcomes.SMALL
     return outcomes.CONTRADICTED if all(r.high < 1 for r in ratios) else outcomes.INCONCLUSIVE
+
+
+def part(what: str, ratio: Ratio) -> MeasuredPart:
+    """One ratio as a part of such a claim."""
+    return MeasuredPart(f"{what} {ratio.text()}", ratio.low > 1)
 
 
 class BertLayer(nn.Module):
@@ -62,9 +71,9 @@ class BertLayer(nn.Module):
         return self.norms[1](x + F.dropout(self.down(F.gelu(self.up(x))), 0.1))
 
 
-def time_shares(layer: nn.Module, x: Tensor, device: str, repeats: int = 5) -> dict[str, float]:
-    """Share of forward and backward time by class of operation, from torch's profiler (time of an
-    operation itself).
+def time_shares(layer: nn.Module, x: Tensor, device: str, repeats: int = 5) -> Shares:
+    """Forward and backward time by class of operation, from torch's profiler; an operation's own time counts,
+    without that of the operations it calls.
     """
     from torch.profiler import ProfilerActivity, profile
 
@@ -73,65 +82,63 @@ def time_shares(layer: nn.Module, x: Tensor, device: str, repeats: int = 5) -> d
     with profile(activities=activities) as profiler:
         for _ in range(repeats):
             layer(x).sum().backward()
-    times = {"products": 0.0, "normalising": 0.0, "elementwise": 0.0}
+    products = normalising = elementwise = 0.0
     for event in profiler.key_averages():
         own = event.self_device_time_total if device == "cuda" else event.self_cpu_time_total
         name = event.key.removeprefix("aten::")
         if any(name == p or (len(p) > 8 and p in name) for p in PRODUCTS):
-            times["products"] += own
+            products += own
         elif any(part in name for part in NORMALISING):
-            times["normalising"] += own
+            normalising += own
         else:
-            times["elementwise"] += own
-    return {name: value / sum(times.values()) for name, value in times.items()}
+            elementwise += own
+    total = products + normalising + elementwise
+    return Shares(products / total, normalising / total, elementwise / total)
 
 
-def flops_and_time(device: str) -> dict[str, Any]:
+def flops_and_time(device: str) -> Measurement:
+    """Measures flops-not-runtime on one layer of BERT-large, with attention written out and fused."""
     d, heads, d_ff, length = 1024, 16, 4096, 512
-    rows: list[list[str]] = []
-    parts: dict[str, bool] = {}
+    rows: list[tuple[str, ...]] = []
+    parts: list[MeasuredPart] = []
     for name, fused in (("written out", False), ("fused", True)):
         counted = operation_shares(rows=1, length=length, d_model=d, heads=heads, d_ff=d_ff, fused=fused)
         rest = 1 - counted.products
         if not fused:
-            parts[f"products are {100 * counted.products:.2f} % of operations, above 99 %"] = (
-                counted.products > 0.99
-            )
-        rows.append(
-            [
-                f"operations, attention {name}",
-                *(f"{100 * s:.2f} %" for s in (counted.products, counted.normalising, counted.elementwise)),
-            ]
-        )
+            text = f"products are {100 * counted.products:.2f} % of operations, above 99 %"
+            parts.append(MeasuredPart(text, counted.products > 0.99))
+        rows.append((f"operations, attention {name}", *_percent(counted, digits=2)))
         layer = BertLayer(d, heads, d_ff, fused=fused).to(device)
         shares = time_shares(layer, torch.randn(1, length, d, device=device, requires_grad=True), device)
-        rows.append(
-            [
-                f"time, attention {name}",
-                *(f"{100 * shares[key]:.1f} %" for key in ("products", "normalising", "elementwise")),
-            ]
+        rows.append((f"time, attention {name}", *_percent(shares, digits=1)))
+        other = 1 - shares.products
+        text = (
+            f"attention {name}: the rest is {100 * other:.1f} % of time, {other / rest:.1f} times its share "
+            "of operations"
         )
-        other = 1 - shares["products"]
-        parts[
-            f"attention {name}: the rest is {100 * other:.1f} % of time, {other / rest:.1f} times its share of operations"
-        ] = other > 10 * rest
-    return {
-        "outcome": outcome(list(parts.values()), [not holds for holds in parts.values()]),
-        "parts": [{"statement": text, "holds": holds} for text, holds in parts.items()],
-        "table": {
-            "header": ["share of", "matrix products", "softmax and LayerNorm", "the rest"],
-            "rows": rows,
-        },
-        "n": "5 steps a mode",
-        "size": f"one BERT layer, width {d}, {heads} heads, d_ff {d_ff}, {length} tokens, batch 1, fp32",
-        "confounds": [
-            "The paper profiled one GPU in mixed precision; where products are slow, as on a CPU, the rest weighs less.",
+        parts.append(MeasuredPart(text, other > 10 * rest))
+    return Measurement(
+        outcome=outcome([p.holds for p in parts], [not p.holds for p in parts]),
+        parts=tuple(parts),
+        table=MeasuredTable(
+            header=("share of", "matrix products", "softmax and LayerNorm", "the rest"), rows=tuple(rows)
+        ),
+        n="5 steps a mode",
+        size=f"one BERT layer, width {d}, {heads} heads, d_ff {d_ff}, {length} tokens, batch 1, fp32",
+        confounds=(
+            "The paper profiled one GPU in mixed precision; where products are slow, as on a CPU, the rest "
+            "weighs less.",
             "Fused attention counts its softmax as a product, in time and in operations.",
-        ],
-    }
+        ),
+    )
 
 
-class Written(nn.Module):
+def _percent(shares: Shares, *, digits: int) -> list[str]:
+    listed = (shares.products, shares.normalising, shares.elementwise)
+    return [f"{100 * share:.{digits}f} %" for share in listed]
+
+
+class WrittenNorm(nn.Module):
     """A norm as plain tensor operations, no library kernel."""
 
     def __init__(self, size: int, *, centred: bool):
@@ -157,8 +164,10 @@ def step(model: nn.Module, text: Tensor) -> Callable[[], None]:
     return compute
 
 
-def norms(device: str) -> dict[str, Any]:
-    rows, decisive, micro = [], [], []
+def norms(device: str) -> Measurement:
+    """Measures rms-vs-ln-speed by training steps; the norms alone are timed too, and judge nothing."""
+    rows: list[tuple[str, ...]] = []
+    decisive: list[Ratio] = []
     text = models.tokens(4, 257, vocab_size=1024).to(device)
     shape = dict(
         d_model=192, num_layers=4, num_heads=6, head_dim=32, d_ff=512, vocab_size=1024, context_length=256
@@ -170,40 +179,37 @@ def norms(device: str) -> dict[str, Any]:
             if kernel == "written out":
                 _replace_norms(model, centred=centred)
             built.append(step(model.to(device), text))
-        ratio = compare(*built, device=device)
-        decisive.append(ratio)
-        rows.append([f"training step, {kernel}", ratio.text()])
+        decisive.append(compare(*built, device=device))
+        rows.append((f"training step, {kernel}", decisive[-1].text()))
         x = torch.randn(1024, 192, device=device)
         pair = (
             (LayerNorm(192, True, eps=1e-5), RMSNorm(192, False, eps=1e-5))
             if kernel == "library"
-            else (Written(192, centred=True), Written(192, centred=False))
+            else (WrittenNorm(192, centred=True), WrittenNorm(192, centred=False))
         )
-        ratio = compare(*(_repeated(module.to(device), x) for module in pair), device=device)
-        micro.append(ratio)
-        rows.append([f"the norm alone, forward, {kernel}", ratio.text()])
-    found = judged(decisive)
-    return {
-        "outcome": found,
-        "parts": [
-            {"statement": f"{row[0]}: LayerNorm over RMSNorm {row[1]}", "holds": r.low > 1}
-            for row, r in zip(rows[::2], decisive, strict=True)
-        ],
-        "table": {"header": ["what", "time of LayerNorm over RMSNorm"], "rows": rows},
-        "n": f"{decisive[0].pairs} interleaved pairs a row",
-        "size": "width 192, 4 layers, 1,024 tokens a step, fp32",
-        "confounds": [
+        alone = compare(*(_repeated(module.to(device), x) for module in pair), device=device)
+        rows.append((f"the norm alone, forward, {kernel}", alone.text()))
+    return Measurement(
+        outcome=judged(decisive),
+        parts=tuple(
+            part(f"{row[0]}: LayerNorm over RMSNorm", ratio)
+            for row, ratio in zip(rows[::2], decisive, strict=True)
+        ),
+        table=MeasuredTable(header=("what", "time of LayerNorm over RMSNorm"), rows=tuple(rows)),
+        n=f"{decisive[0].pairs} interleaved pairs a row",
+        size="width 192, 4 layers, 1,024 tokens a step, fp32",
+        confounds=(
             "Nothing is compiled; a compiler fuses both norms away.",
             "LayerNorm here carries its bias, as the claim's LayerNorm does.",
-        ],
-    }
+        ),
+    )
 
 
 def _replace_norms(model: nn.Module, *, centred: bool) -> None:
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, LayerNorm | RMSNorm):
-                setattr(parent, name, Written(child.weight.shape[0], centred=centred))
+                setattr(parent, name, WrittenNorm(child.weight.shape[0], centred=centred))
 
 
 def _repeated(module: nn.Module, x: Tensor, times: int = 20) -> Callable[[], None]:
@@ -215,7 +221,7 @@ def _repeated(module: nn.Module, x: Tensor, times: int = 20) -> Callable[[], Non
     return compute
 
 
-class Parallel(nn.Module):
+class ParallelBlocks(nn.Module):
     """Blocks x + Attn(N x) + FFN(N x) of the project's parts, with one inward and one outward matrix if
     fused.
     """
@@ -258,8 +264,10 @@ class Parallel(nn.Module):
         return x
 
 
-def parallel(device: str) -> dict[str, Any]:
-    rows, decisive = [], []
+def parallel(device: str) -> Measurement:
+    """Measures parallel-speed at two widths; only blocks with fused matrices judge."""
+    rows: list[tuple[str, ...]] = []
+    decisive: list[Ratio] = []
     for width, d_ff in ((96, 256), (192, 512)):
         config = models.run_config(
             d_model=width, num_layers=4, num_heads=width // 32, head_dim=32, d_ff=d_ff, context_length=256
@@ -273,34 +281,39 @@ def parallel(device: str) -> dict[str, Any]:
                 y = block(y, model.position, drop=lambda t, site: t, diagnostics=False)[0]
             y.square().sum().backward()
 
-        def of(blocks: Parallel, model: Any = model, x: Tensor = x) -> Callable[[], None]:
+        def of(blocks: ParallelBlocks, model: Any = model, x: Tensor = x) -> Callable[[], None]:
             return lambda: blocks(x, model.position).square().sum().backward()
 
         for name, fused in (("apart", False), ("fused", True)):
-            ratio = compare(serial, of(Parallel(model.blocks, fused=fused).to(device)), device=device)
-            rows.append([f"width {width}, parallel, matrices {name}", ratio.text()])
+            blocks = ParallelBlocks(model.blocks, fused=fused).to(device)
+            ratio = compare(serial, of(blocks), device=device)
+            rows.append((f"width {width}, parallel, matrices {name}", ratio.text()))
             decisive += [ratio] if fused else []
-    return {
-        "outcome": judged(decisive),
-        "parts": [
-            {"statement": f"{row[0]}: serial over parallel {row[1]}", "holds": r.low > 1}
-            for row, r in zip(rows[1::2], decisive, strict=True)
-        ],
-        "table": {"header": ["what", "time of serial over parallel blocks"], "rows": rows},
-        "n": f"{decisive[0].pairs} interleaved pairs a row",
-        "size": "4 layers of width 96 and 192, 1,024 tokens a step, fp32",
-        "confounds": [
-            "One device: the 15 % came from models split over many, where a parallel block also saves an all-reduce.",
+    return Measurement(
+        outcome=judged(decisive),
+        parts=tuple(
+            part(f"{row[0]}: serial over parallel", ratio)
+            for row, ratio in zip(rows[1::2], decisive, strict=True)
+        ),
+        table=MeasuredTable(header=("what", "time of serial over parallel blocks"), rows=tuple(rows)),
+        n=f"{decisive[0].pairs} interleaved pairs a row",
+        size="4 layers of width 96 and 192, 1,024 tokens a step, fp32",
+        confounds=(
+            "One device: the 15 % came from models split over many, where a parallel block also saves an "
+            "all-reduce.",
             "Blocks only, no embedding and no head, and no optimizer.",
-        ],
-    }
+        ),
+    )
 
 
-def depth(device: str) -> dict[str, Any]:
+def depth(device: str) -> Measurement:
+    """Measures depth-latency: every deeper model against the one before it, by training steps and by one
+    token.
+    """
     from lab.plan.budget import counts
 
     shapes = {1: 384, 4: 192, 16: 96, 64: 48}
-    steps, token, rows, flops = {}, {}, [], {}
+    steps, token, flops = {}, {}, {}
     text = models.tokens(2, 129, vocab_size=256).to(device)
     for layers, width in shapes.items():
         size = 16 if width < 64 else 32
@@ -316,38 +329,33 @@ def depth(device: str) -> dict[str, Any]:
         model = models.model(config, dtype=torch.float32).to(device)
         flops[layers] = counts(config).flops_per_token
         steps[layers], token[layers] = step(model, text), _repeated(model, text[:1, :1], times=3)
+    rows: list[tuple[str, ...]] = []
     ratios: list[Ratio] = []
     depths = list(shapes)
     for what, of in (("training step", steps), ("one token", token)):
         for shallow, deep in zip(depths, depths[1:], strict=False):
             ratio = compare(of[deep], of[shallow], device=device)
             ratios.append(ratio)
-            more = flops[deep] / flops[shallow]
-            rows.append(
-                [
-                    what,
-                    f"{deep} over {shallow}",
-                    ratio.text(),
-                    f"{more:.2f}" if what == "training step" else "",
-                ]
-            )
-    return {
-        "outcome": judged(ratios),
-        "parts": [
-            {"statement": f"{row[0]}, {row[1]} layers: {row[2]}", "holds": r.low > 1}
-            for row, r in zip(rows, ratios, strict=True)
-        ],
-        "table": {
-            "header": ["what", "layers", "time, deep over shallow", "operations a token, deep over shallow"],
-            "rows": rows,
-        },
-        "n": f"{ratios[0].pairs} interleaved pairs a row",
-        "size": "12 L d^2 = 1.77M: 1 x 384, 4 x 192, 16 x 96, 64 x 48; 256 tokens a step, fp32",
-        "confounds": [
-            "Deeper models also have more attention scores, embeddings fewer parameters: the last column counts both.",
+            more = f"{flops[deep] / flops[shallow]:.2f}" if what == "training step" else ""
+            rows.append((what, f"{deep} over {shallow}", ratio.text(), more))
+    return Measurement(
+        outcome=judged(ratios),
+        parts=tuple(
+            part(f"{what}, {pair} layers:", ratio)
+            for (what, pair, *_), ratio in zip(rows, ratios, strict=True)
+        ),
+        table=MeasuredTable(
+            header=("what", "layers", "time, deep over shallow", "operations a token, deep over shallow"),
+            rows=tuple(rows),
+        ),
+        n=f"{ratios[0].pairs} interleaved pairs a row",
+        size="12 L d^2 = 1.77M: 1 x 384, 4 x 192, 16 x 96, 64 x 48; 256 tokens a step, fp32",
+        confounds=(
+            "Deeper models also have more attention scores, embeddings fewer parameters: the last column "
+            "counts both.",
             "One token means a forward pass over a single token; nothing is cached before it.",
-        ],
-    }
+        ),
+    )
 
 
 CLAIMS = {

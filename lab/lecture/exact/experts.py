@@ -20,6 +20,7 @@ D, HIDDEN, EXPERTS = 32, 48, 8
 
 
 def expert(seed: int, hidden: int = HIDDEN) -> FFN:
+    """A gated feed-forward layer in float64 whose weights follow from the seed alone."""
     built = FFN(D, hidden, VARIANTS["swiglu"], False).double()
     for number, parameter in enumerate(built.parameters()):
         parameter.data = normal(*parameter.shape, seed=1000 * seed + number) / math.sqrt(parameter.shape[1])
@@ -39,6 +40,7 @@ def mixture(x: Tensor, router: Tensor, experts: list[FFN], *, active: int, norma
 
 @torch.no_grad()
 def exactness() -> list[Check]:
+    """The checks of moe-exactness: where a mixture is the dense layer, and how many weights a token uses."""
     x, router = normal(40, D), normal(D, EXPERTS, seed=1)
     alike, others = [expert(0)] * EXPERTS, [expert(seed) for seed in range(EXPERTS)]
     dense = alike[0].network(x)

@@ -17,6 +17,7 @@ from lab.model.kernel import hidden as unread
 
 
 def heads_cost() -> list[Check]:
+    """The checks of heads-cost-constant: what more heads at one width cost."""
     from lab.plan.budget import counts
 
     counted, elements = [], []
@@ -45,6 +46,7 @@ def heads_cost() -> list[Check]:
 
 
 def low_rank() -> list[Check]:
+    """The checks of head-lowrank-rank: which attention patterns a head of a given size can show."""
     n = 64
     x = normal(n, n)
     ranks = {}
@@ -89,8 +91,8 @@ def low_rank() -> list[Check]:
 
 
 def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Causal attention with fewer key and value heads, each shared by a group of query heads; [B, heads,
-    T, size].
+    """Causal attention in which a group of query heads shares each key and value head; all [B, heads, T,
+    size].
     """
     share = q.shape[1] // k.shape[1]
     return F.scaled_dot_product_attention(
@@ -100,6 +102,7 @@ def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 @torch.no_grad()
 def broadcast() -> list[Check]:
+    """The checks of mqa-broadcast-exact: shared keys and values are heads with tied weights."""
     b, t, h, size = 2, 10, 12, 4
     d = h * size
     x, wq = normal(b, t, d), normal(d, d, seed=1)
@@ -138,6 +141,7 @@ def broadcast() -> list[Check]:
 
 @torch.no_grad()
 def resource() -> list[Check]:
+    """The checks of gqa-resource-type: what sharing saves, and what a window saves."""
     d, h, t, w = 64, 8, 32, 8
     size = d // h
     q = normal(1, h, t, size)
@@ -193,6 +197,7 @@ def fixed(n: int, stride: int, columns: int) -> tuple[Tensor, Tensor]:
 
 
 def sparse() -> list[Check]:
+    """The checks of sparse-masks: two hops of the sparse patterns reach every earlier token."""
     checks = []
     for n, stride in ((64, 8), (256, 16)):
         causal = torch.ones(n, n).tril().bool()
@@ -250,7 +255,10 @@ def reach() -> list[Check]:
                 layers * (window - 1) + 1,
                 seen,
                 notes="holds" if layers == 1 else "fails",
-                note=f"the notes' window x layers is {layers * window}, right for a window that leaves the token itself out",
+                note=(
+                    f"the notes' window x layers is {layers * window}, right for a window that leaves the "
+                    "token itself out"
+                ),
             )
         )
     return checks

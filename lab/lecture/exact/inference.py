@@ -29,9 +29,7 @@ def prefill(b: int, n: int, d: int, h: int) -> tuple[int, int, int]:
 
 
 def every_product(b: int, n: int, d: int, h: int) -> tuple[int, int]:
-    """(multiply-adds, elements moved) of each product with its inputs and output, and of a softmax that is
-    not fused.
-    """
+    """(multiply-adds, elements moved) of each product with its inputs and output, the softmax not fused."""
     k, products = d // h, []
     products += [(1, b * n, d, d)] * 4
     products += [(b * h, n, k, n), (b * h, n, n, k)]
@@ -53,8 +51,8 @@ def decode(b: int, n: int, d: int, h: int, groups: int) -> tuple[int, int]:
 
 
 def every_decoding_product(b: int, n: int, d: int, h: int, groups: int) -> tuple[int, int]:
-    """As `every_product`, over n steps of one token each; the keys and values of a group are read once for
-    its heads.
+    """As `every_product`, over n steps of one token each; a group's keys and values are read once for its
+    heads.
     """
     k, share = d // h, h // groups
     operations = moved = 0
@@ -67,6 +65,7 @@ def every_decoding_product(b: int, n: int, d: int, h: int, groups: int) -> tuple
 
 
 def ai_prefill() -> list[Check]:
+    """The checks of ai-mha-prefill: elements moved for each operation over a whole text."""
     gaps, inside = [], []
     for b, n, d, h in GRID:
         moved = prefill(b, n, d, h)[2] / (b * n * d * d)  # per operation of the leading term b n d^2
@@ -84,7 +83,8 @@ def ai_prefill() -> list[Check]:
             1 + max(gaps),
         ),
         equal(
-            "all products counted: the notes' 1/k + 1/(b n) is right to a factor 2 where n is within a factor 2 of d",
+            "all products counted: the notes' 1/k + 1/(b n) is right to a factor 2 where n is within a "
+            "factor 2 of d",
             True,
             all(0.5 <= value <= 2 for value in inside),
             notes="holds",
@@ -112,6 +112,7 @@ def _product(rows: int, inner: int, columns: int) -> int:
 
 
 def dominant_term() -> list[Check]:
+    """The checks of attn-flops-dominant-term: scores against projections, as torch counts them."""
     d, checks = 64, []
     for n in (16, 64, 128, 256):
         project = 4 * _product(n, d, d)
@@ -122,6 +123,7 @@ def dominant_term() -> list[Check]:
 
 
 def ai_decode() -> list[Check]:
+    """The checks of ai-mha-decode: elements moved for each operation, a token at a time."""
     gaps = []
     for b, n, d, h in GRID:
         operations, moved = decode(b, n, d, h, h)
@@ -139,14 +141,21 @@ def ai_decode() -> list[Check]:
             "elements over operations = 1/d + (n + 1)/d + 1/b on the grid: largest gap + 1",
             1.0,
             1 + max(gaps),
-            note="the notes write n/d + 1/b; keys and values are two tensors of n (n + 1) / 2 rows, and b n d is left out",
+            note=(
+                "the notes write n/d + 1/b; keys and values are two tensors of n (n + 1) / 2 rows, and b n "
+                "d is left out"
+            ),
         ),
         equal(
-            "all products counted: the notes' n/d + 1/b is right to a factor 6 where n is within a factor 2 of d",
+            "all products counted: the notes' n/d + 1/b is right to a factor 6 where n is within a factor "
+            "2 of d",
             True,
             all(1 / 6 <= value <= 6 for value in inside),
             notes="holds",
-            note=f"counted {min(inside):.2f} to {max(inside):.2f} times it, for four projections and the scores are operations too",
+            note=(
+                f"counted {min(inside):.2f} to {max(inside):.2f} times it, for four projections and the "
+                "scores are operations too"
+            ),
         ),
         *(
             at_least(
@@ -165,6 +174,7 @@ def ai_decode() -> list[Check]:
 
 
 def ai_mqa() -> list[Check]:
+    """The checks of ai-mqa-decode: the same with fewer heads of keys and values."""
     gaps = []
     for b, n, d, h in GRID:
         for groups in (1, h // 2, h):
@@ -189,9 +199,7 @@ def ai_mqa() -> list[Check]:
 
 
 class CachedDecoder:
-    """The project's model one token at a time: past keys and values are kept, and only the new row is
-    computed.
-    """
+    """The project's model a token at a time: past keys and values are kept, only the new row is computed."""
 
     def __init__(self, model: Any):
         self.model, self.length = model, 0
@@ -241,6 +249,7 @@ class CachedDecoder:
 
 @torch.no_grad()
 def kv_cache() -> list[Check]:
+    """The checks of kv-cache-exact: with a cache, logits and greedy tokens are those of recomputing."""
     n, checks = 16, []
     for name in POSITIONS:
         model = models.model(models.run_config(f"position={name}", num_heads=3, head_dim=16))

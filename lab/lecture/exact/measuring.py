@@ -2,41 +2,38 @@
 
     lab measure [CLAIM ...]     writes results/measured/<claim>-<device kind>.json
 
-A record names machine, versions and commit. Claims on initialisation come out alike anywhere; times belong
-to their machine.
+A record names machine, versions and commit. Claims on initialisation come out alike anywhere; times belong to
+their machine.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
+from importlib import import_module
 
 from lab.config.strict import ConfigError, closest
-from lab.store.files import dumps, write_atomic
+from lab.lecture.exact.measured_claim import Machine, MeasuredClaim, Measurement
 
+Measuring = Callable[[str], Measurement]  # of a device, cpu or cuda
 KINDS = {"init": "initial", "cost": "cost"}
 BUSY = 0.5  # load a core, of other processes, from which times are called unreliable
 
 
-def claims() -> dict[str, tuple[str, Any]]:
+def claims() -> dict[str, tuple[str, Measuring]]:
     """Claim id -> (kind, the function that measures it on a device)."""
-    from importlib import import_module
-
     return {
-        name: (kind, measure)
+        name: (kind, measuring)
         for kind, module in KINDS.items()
-        for name, measure in import_module(f"lab.lecture.exact.{module}").CLAIMS.items()
+        for name, measuring in import_module(f"lab.lecture.exact.{module}").CLAIMS.items()
     }
 
 
-def measure(names: Sequence[str], *, device: str = "cpu") -> Iterator[dict[str, Any]]:
+def measure(names: Sequence[str], *, device: str = "cpu") -> Iterator[MeasuredClaim]:
     """A record a claim, of the named ones or of all. Raises ConfigError on an unknown name."""
     import torch
-
-    from lab.store.provenance import provenance
 
     known = claims()
     unknown = [name for name in names if name not in known]
@@ -50,28 +47,33 @@ def measure(names: Sequence[str], *, device: str = "cpu") -> Iterator[dict[str, 
     torch.manual_seed(0)
     try:
         for name in names or known:
-            kind, of = known[name]
+            kind, measuring = known[name]
             busy, start = os.getloadavg()[0], time.process_time()
-            found = of(device)
+            found = measuring(device)
             if kind == "cost" and device == "cpu" and busy > BUSY * (os.cpu_count() or 1):
-                found["confounds"].append(
-                    f"Other work ran on the machine (load {busy:.1f} on {os.cpu_count()} cores): CPU time "
-                    "and interleaved pairs lessen that, shared caches and memory remain."
-                )
-            yield {
-                "claim": name,
-                "kind": kind,
-                **found,
-                "core_minutes": round((time.process_time() - start) / 60, 2),
-                "provenance": provenance(device),
-            }
+                found = replace(found, confounds=(*found.confounds, _busy(busy)))
+            yield MeasuredClaim(
+                claim=name,
+                kind=kind,
+                core_minutes=round((time.process_time() - start) / 60, 2),
+                provenance=machine(device),
+                **vars(found),
+            )
     finally:
         torch.set_num_threads(threads)
 
 
-def write(record: dict[str, Any], results: Path) -> Path:
-    folder = results / "measured"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{record['claim']}-{record['provenance']['device_kind']}.json"
-    write_atomic(path, dumps(record, indent=1, ensure_ascii=False) + "\n")
-    return path
+def machine(device: str) -> Machine:
+    """What this process measures with."""
+    from lab.store.provenance import here
+
+    known = here(device)
+    return Machine(**{field.name: getattr(known, field.name) for field in fields(Machine)})
+
+
+def _busy(load: float) -> str:
+    return (
+        f"Other work ran on the machine (load {load:.1f} on {os.cpu_count()} cores): CPU time and "
+        "interleaved pairs "
+        "lessen that, shared caches and memory remain."
+    )

@@ -43,8 +43,9 @@ def run_config(*overrides: str, seed: int = 0, **shape: int) -> RunConfig:
 
 
 def model(config: RunConfig, *, dtype: torch.dtype = torch.float64) -> Any:
-    """The model of `config` with the weights of its seed, ready for evaluation; loosely typed, for it is
-    taken apart.
+    """The model of `config` with the weights of its seed, in evaluation mode.
+
+    It is typed loosely, for the checks take it apart.
     """
     from lab.model.initializer import initialize
     from lab.model.transformer import Transformer
@@ -60,4 +61,5 @@ def tokens(rows: int, length: int, *, vocab_size: int = SHAPE.vocab_size, seed: 
 
 
 def parameters(module: torch.nn.Module) -> int:
+    """The number of weights of a module."""
     return sum(parameter.numel() for parameter in module.parameters())

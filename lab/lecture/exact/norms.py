@@ -20,6 +20,7 @@ D, EPS = 192, 1e-5
 
 
 def identities() -> list[Check]:
+    """The checks of rms-ln-identities: LayerNorm, RMSNorm and the form that the notes print."""
     x = 3.0 * normal(64, D) + 1.5
     layer, rms = LayerNorm(D, True, eps=EPS).double(), RMSNorm(D, False, eps=EPS).double()
     printed = x / (x.square().sum(-1, keepdim=True) + EPS).sqrt()  # as the notes print it: no 1/d
@@ -39,7 +40,10 @@ def identities() -> list[Check]:
             printed,
             least=1.0,
             notes="fails",
-            note="RMSNorm takes the mean of the squares. The printed sum is absorbed by a gain sqrt(d) times as large, so only by training.",
+            note=(
+                "RMSNorm takes the mean of the squares. The printed sum is absorbed by a gain sqrt(d) "
+                "times as large, so only by training."
+            ),
         ),
         close(
             "the printed form leaves vectors of RMS 1 / sqrt(d), d = 192",
@@ -87,7 +91,7 @@ def sandwich_bound() -> list[Check]:
 
 @dataclass(frozen=True)
 class Shares:
-    """Operations of one layer, forward and backward, by the classes of Ivanov et al., as shares of their sum."""
+    """How the operations, or the time, of one layer divide over the classes of Ivanov et al., both passes."""
 
     products: float
     normalising: float
@@ -114,6 +118,7 @@ def operation_shares(
 
 
 def flops_not_runtime() -> list[Check]:
+    """The checks of flops-not-runtime: the operations alone; `cost.py` measures the time."""
     paper = operation_shares(rows=8, length=512, d_model=1024, heads=16, d_ff=4096)
     ours = operation_shares(rows=4, length=256, d_model=96, heads=3, d_ff=384)
     return [
@@ -125,7 +130,10 @@ def flops_not_runtime() -> list[Check]:
             0.005,
             paper.normalising,
             notes="holds",
-            note="The paper prints 0.17 % and 25.5 % of run time for softmax and LayerNorm on one GPU; it appeared at MLSys 2021.",
+            note=(
+                "The paper prints 0.17 % and 25.5 % of run time for softmax and LayerNorm on one GPU; it "
+                "appeared at MLSys 2021."
+            ),
         ),
         at_least(
             "share of matrix products in a layer of 96 channels and 256 tokens",

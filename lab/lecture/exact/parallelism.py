@@ -17,7 +17,7 @@ from lab.model.ffn import FFN
 
 
 def ring_all_reduce(parts: list[Tensor]) -> tuple[list[Tensor], int]:
-    """Every rank's sum and the elements that one rank sends: reduce-scatter, then all-gather, around a ring."""
+    """Every rank's sum, and how many elements one rank sends: reduce-scatter and all-gather around a ring."""
     ranks = len(parts)
     chunks = [list(part.flatten().clone().chunk(ranks)) for part in parts]
     sent = 0
@@ -54,6 +54,7 @@ def pipeline_bubble(stages: int, batches: int) -> float:
 
 @torch.no_grad()
 def tensor_parallel() -> list[Check]:
+    """The checks of tp-allreduce-exact: layers split over ranks, and the idle time of a pipeline."""
     d, hidden, ranks = 48, 64, 4
     x, checks = normal(2, 12, d), []
     for name in ("gelu", "swiglu"):
@@ -107,7 +108,8 @@ def tensor_parallel() -> list[Check]:
         formula = (stages - 1) / (batches + stages - 1)
         checks.append(
             close(
-                f"idle share of a pipeline of {stages} stages and {batches} micro-batches: (p - 1) / (m + p - 1)",
+                f"idle share of a pipeline of {stages} stages and {batches} micro-batches: (p - 1) / (m + "
+                "p - 1)",
                 formula,
                 pipeline_bubble(stages, batches),
                 notes="holds",

@@ -36,6 +36,7 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
 
 @torch.no_grad()
 def permutation() -> list[Check]:
+    """The checks of pos-permutation: what a layer without positions knows of the order."""
     model = models.model(models.run_config("position=none"))
     attention, x = model.blocks[0].attention, normal(1, 12, models.SHAPE.d_model)
     order = torch.randperm(12, generator=torch.Generator().manual_seed(1))
@@ -132,6 +133,7 @@ def additive_cross_terms() -> list[Check]:
 
 @torch.no_grad()
 def sine_definition() -> list[Check]:
+    """The checks of sine-definition: the table of Vaswani et al. and its wavelengths."""
     d, length, shift = 48, 64, 7
     shape = dataclasses.replace(models.SHAPE, d_model=d, context_length=length)
     table = Sine(shape, base=BASE).table.double()
@@ -164,13 +166,17 @@ def sine_definition() -> list[Check]:
             ratios[0].expand_as(ratios),
             tolerance=NEAR,
             notes="fails",
-            note="One of the notes makes the wavelength proportional to the token's position; it is geometric in the channel and the same at every position.",
+            note=(
+                "One of the notes makes the wavelength proportional to the token's position; it is "
+                "geometric in the channel and the same at every position."
+            ),
         ),
     ]
 
 
 @torch.no_grad()
 def rope_relative() -> list[Check]:
+    """The checks of rope-relative-exact: scores depend on the distance, to what precision."""
     q, k, near = normal(1, HEAD, seed=1), normal(1, HEAD, seed=2), torch.tensor([3.0])
 
     def score(shift: int, dtype: torch.dtype) -> Tensor:
@@ -213,6 +219,7 @@ def rope_relative() -> list[Check]:
 
 @torch.no_grad()
 def rope_layout() -> list[Check]:
+    """The checks of rope-elementwise-and-layout: four ways to write one rotation."""
     length = 16
     shape = dataclasses.replace(models.SHAPE, head_dim=HEAD, context_length=length)
     x, position = normal(length, HEAD), torch.arange(length, dtype=torch.float64)

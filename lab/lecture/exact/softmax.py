@@ -19,15 +19,18 @@ from lab.model.kernel import logit_max
 
 
 def naive_softmax(u: Tensor) -> Tensor:
+    """exp(u) / sum exp(u) over the last dimension, which overflows for large logits."""
     return u.exp() / u.exp().sum(-1, keepdim=True)
 
 
 def safe_softmax(u: Tensor) -> Tensor:
+    """The same after the largest logit is subtracted, which never overflows."""
     shifted = (u - u.amax(-1, keepdim=True)).exp()
     return shifted / shifted.sum(-1, keepdim=True)
 
 
 def safe() -> list[Check]:
+    """The checks of safe-softmax-exact: the two are the same function where both are finite."""
     gradients = []
     u = 20 * normal(32, 64)
     weight = normal(32, 64, seed=1)
@@ -61,6 +64,7 @@ def safe() -> list[Check]:
 
 
 def z_loss() -> list[Check]:
+    """The checks of zloss-shift-identity: its gradient, its optimum, and the sign that the notes print."""
     u = 3 * normal(8, 40)
     leaf = u.clone().requires_grad_()
     alpha, log_z = 1e-2, torch.logsumexp(leaf, -1)
@@ -119,6 +123,7 @@ def _optimum(target: Tensor, *, alpha: float) -> Tensor:
 
 @torch.no_grad()
 def qk_norm() -> list[Check]:
+    """The checks of qknorm-bound: how large a logit of normalised queries and keys can be."""
     checks = []
     for size in (32, 64, 128):
         config = models.run_config("stability=qk_norm", head_dim=size)
@@ -153,13 +158,17 @@ def qk_norm() -> list[Check]:
             6 * math.sqrt(128),
             grown,
             within=1e-5,
-            note="The gains are learned, so training moves the bound. Gemma 2, which the notes name, caps instead; Gemma 3 normalises.",
+            note=(
+                "The gains are learned, so training moves the bound. Gemma 2, which the notes name, caps "
+                "instead; Gemma 3 normalises."
+            ),
         )
     )
     return checks
 
 
 def soft_cap() -> list[Check]:
+    """The checks of softcap-range-and-floor: the range of capped logits and the loss they allow."""
     x = torch.linspace(-1e4, 1e4, 200_001, dtype=torch.float64)
     zero = torch.zeros((), dtype=torch.float64, requires_grad=True)
     checks = []

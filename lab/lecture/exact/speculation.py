@@ -23,6 +23,7 @@ VOCABULARY = 3
 
 @torch.no_grad()
 def greedy() -> list[Check]:
+    """The checks of spec-greedy-lossless: greedy text is the target's own whatever drafts it."""
     target = models.model(models.run_config(seed=1))
     prompt, length = models.tokens(1, 4)[0].tolist(), 20
 
@@ -65,7 +66,10 @@ def greedy() -> list[Check]:
             1,
             wrong,
             notes="fails",
-            note="The notes compare the sixth token of six. Every place is compared, and the first mismatch ends the draft.",
+            note=(
+                "The notes compare the sixth token of six. Every place is compared, and the first mismatch "
+                "ends the draft."
+            ),
         ),
     ]
 
@@ -164,6 +168,7 @@ def _texts(p: Distribution, q: Distribution, *, ahead: int, length: int) -> dict
 
 
 def sampling() -> list[Check]:
+    """The checks of spec-sampling-lossless: sampled text has the target's distribution."""
     p, q, length = _tables(1), _tables(2), 3
     texts = list(itertools.product(range(VOCABULARY), repeat=length))
     wanted = torch.tensor(
@@ -218,6 +223,7 @@ def _chi_square(p: Distribution, q: Distribution, texts: list[Text], wanted: Ten
 
 
 def expected_tokens() -> list[Check]:
+    """The checks of spec-expected-tokens: tokens a call of the target, and when drafting gains."""
     gaps, sums = [], []
     for a, ahead in itertools.product((0.2, 0.6, 0.9), range(1, 9)):
         lengths = [*((at + 1, a**at * (1 - a)) for at in range(ahead)), (ahead + 1, a**ahead)]
@@ -247,7 +253,8 @@ def expected_tokens() -> list[Check]:
             notes="holds",
         ),
         equal(
-            "pairs of a and cost c, of 361, where the best draft gains although a <= c, or fails to although a > c",
+            "pairs of a and cost c, of 361, where the best draft gains although a <= c, or fails to "
+            "although a > c",
             0,
             unlike,
         ),

@@ -12,16 +12,16 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Time of the first over time of the second: median over pairs with its 95 % interval, and median
-    seconds of each.
+    """Time of one computation over that of another: the median over pairs and its 95 % interval, low to high.
+
+    first_seconds, second_seconds: the median time of each.
     """
 
     pairs: int
@@ -31,25 +31,19 @@ class Ratio:
     first_seconds: float
     second_seconds: float
 
-    def json(self) -> dict[str, Any]:
-        return {
-            key: value if isinstance(value, int) else float(f"{value:.4g}")
-            for key, value in asdict(self).items()
-        }
-
     def text(self) -> str:
         return f"{self.median:.3f} (95 % interval {self.low:.3f} to {self.high:.3f}, {self.pairs} pairs)"
 
 
 def compare(
-    first: Callable[[], Any],
-    second: Callable[[], Any],
+    first: Callable[[], object],
+    second: Callable[[], object],
     *,
     pairs: int = 31,
     device: str = "cpu",
     warm_up: int = 3,
 ) -> Ratio:
-    """Both timed `pairs` times, interleaved, after `warm_up` calls of each."""
+    """Time both computations `pairs` times, interleaved, after `warm_up` calls of each. Six pairs or more."""
     for _ in range(warm_up):
         seconds(first, device), seconds(second, device)
     times: list[tuple[float, float]] = []
@@ -69,7 +63,7 @@ def compare(
     )
 
 
-def seconds(compute: Callable[[], Any], device: str) -> float:
+def seconds(compute: Callable[[], object], device: str) -> float:
     """CPU time of one call, or wall time on a GPU, whose queue is emptied before and after."""
     if device != "cuda":
         start = time.process_time()

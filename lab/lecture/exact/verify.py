@@ -1,6 +1,6 @@
-"""Do the computed claims hold? Runs every check and writes results/exact.jsonl, one line a check.
+"""Do the computed claims hold? Runs every check, in the order of the lecture.
 
-    lab verify-exact          all of them
+    lab verify-exact          all of them, and writes results/exact.jsonl, one line a check
     lab verify-exact CLAIM    some of them, printed and not written
 
 The same code gives the same bytes: seeds are fixed, and rounding errors below their tolerance are not
@@ -10,11 +10,11 @@ recorded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from importlib import import_module
 
 from lab.config.strict import ConfigError, closest
-from lab.store.files import dumps, write_atomic
+from lab.lecture.exact.check import Checks
+from lab.store.exact_check import ExactCheck
 
 SECTIONS = (
     "norms",
@@ -31,17 +31,15 @@ SECTIONS = (
 )
 
 
-def claims() -> dict[str, Any]:
+def claims() -> dict[str, Checks]:
     """Claim id -> the function that returns its checks, in the order of the lecture."""
-    from importlib import import_module
-
-    found: dict[str, Any] = {}
+    found: dict[str, Checks] = {}
     for section in SECTIONS:
         found |= import_module(f"lab.lecture.exact.{section}").CLAIMS
     return found
 
 
-def verify(names: Sequence[str] = ()) -> list[dict[str, Any]]:
+def verify(names: Sequence[str] = ()) -> list[ExactCheck]:
     """The checks of the named claims, or of all. Raises ConfigError on an unknown name."""
     import torch
 
@@ -54,13 +52,6 @@ def verify(names: Sequence[str] = ()) -> list[dict[str, Any]]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # sums in one order, and no slower at these sizes
     try:
-        return [check.record(name) for name in names or known for check in known[name]()]
+        return [check.of(name) for name in names or known for check in known[name]()]
     finally:
         torch.set_num_threads(threads)
-
-
-def write(records: Sequence[dict[str, Any]], results: Path) -> Path:
-    path = results / "exact.jsonl"
-    results.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, "".join(dumps(record, ensure_ascii=False) + "\n" for record in records))
-    return path
