@@ -12,14 +12,15 @@ from lab.config.strict import ConfigError, plain
 def claims(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.lecture import ledger, worklist
 
-    rows = ledger.rows(places.RESULTS)
+    known = ledger.load(places.RESULTS)
     if options.write:
-        from lab.lecture import ledger_page as page
+        from lab.lecture import ledger_page
 
-        for path in page.write(rows, ledger.beyond_register(places.RESULTS), places.RESULTS):
+        for path in ledger_page.write(known, places.RESULTS):
             print(listing.shown(path), file=sys.stderr)
     if options.go:
-        return worklist.run(worklist.open_work(rows, places.RESULTS), places.RESULTS, budget=options.budget)
+        open_ = worklist.open_work(known, places.RESULTS)
+        return worklist.run(open_, places.RESULTS, budget=options.budget)
     if options.todo:
         work = [
             {
@@ -28,12 +29,13 @@ def claims(options: argparse.Namespace, overrides: list[str]) -> int:
                 "core_minutes": item.minutes,
                 "claims": ", ".join(item.claims),
             }
-            for item in worklist.open_work(rows, places.RESULTS)
+            for item in worklist.open_work(known, places.RESULTS)
         ]
         listing.show(work, as_json=options.json, columns=("id", "core_minutes", "claims"))
         return 0
     shown = [
-        {**row, **{f"minutes_{key}": value for key, value in row["core_minutes"].items()}} for row in rows
+        plain(row) | {"minutes_estimate": row.core_minutes.estimate, "minutes_spent": row.core_minutes.spent}
+        for row in known.rows
     ]
     listing.show(
         shown,

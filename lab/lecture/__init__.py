@@ -1,1 +1,12 @@
-"""The claims of CS336 Lecture 3: the ledger, its page, what is left to run, and what is computed or measured."""
+"""The claims of CS336 lecture 3. Nothing but commands enters this room: without it the lab serves any other
+question.
+
+register.py      what the lecture notes say, row by row
+claim_test.py    which ablation tests a claim
+finding.py       what was found out about claims: checks, measurements, published sweeps
+ledger.py        the state of each claim by rule
+ledger_page.py   the ledger as a page
+core_minutes.py  what testing a claim takes
+worklist.py      what is still to be run, and running it
+exact/           claims that are computed or measured
+"""

@@ -10,7 +10,6 @@ is written at the end.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import signal
@@ -20,14 +19,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from lab.lecture import ledger
-from lab.lecture import ledger_page as page
-from lab.lecture.ledger import ROOT, Row, flops, seconds_per_flop, tested
+from lab.lecture import ledger, ledger_page
+from lab.lecture.claim_test import ClaimTest, tested
+from lab.lecture.core_minutes import flops
+from lab.lecture.ledger import Ledger
+from lab.store import plan_record
 from lab.store.run_store import RunStore
 from lab.store.states import END_STATES, STOPPED
-from lab.verdict.evidence import conditions, run_ids
+from lab.verdict import verdict_record
+from lab.verdict.evidence import conditions
 from lab.verdict.outcomes import DECIDED, INCONCLUSIVE
 
 LEAST_MINUTES = 1.0  # a sweep is not begun for less
@@ -43,95 +44,102 @@ class Work:
     minutes: float
 
 
-def open_work(rows: Sequence[Row], results: Path, *, root: Path = ROOT) -> list[Work]:
+@dataclass(frozen=True)
+class LocalSweeps:
+    """What the unpublished sweeps of an ablation at nano on stories came to here.
+
+    answered: the claims that each has answered, by setting. ended: how many runs have ended, of the sweep
+    that got furthest.
+    """
+
+    answered: dict[str, tuple[str, ...]]
+    ended: int
+
+
+def open_work(known: Ledger, results: Path) -> list[Work]:
     """Everything that could still be run, cheapest first."""
     work = []
-    missing = [row["id"] for row in rows if row["kind"] == "exact" and not row["evidence"]]
+    missing = [row.id for row in known.rows if row.kind == "exact" and not row.evidence]
     if missing:
         work.append(Work(("verify-exact",), tuple(missing), VERIFY_MINUTES))
-    for row in rows:
-        kinds = {item["kind"] for item in row["evidence"]}
-        if row["kind"] in ("init", "cost") and row["kind"] not in kinds:
-            work.append(Work(("measure", row["id"]), (row["id"],), MEASURE_MINUTES))
-    work += _sweeps(rows, results, root)
+    for row in known.rows:
+        kinds = {one.kind for one in row.evidence}
+        if row.kind in ("init", "cost") and row.kind not in kinds:
+            work.append(Work(("measure", row.id), (row.id,), MEASURE_MINUTES))
+    work += _sweeps(known, results)
     return sorted(work, key=lambda item: (item.minutes, item.command))
 
 
-def _sweeps(rows: Sequence[Row], results: Path, root: Path) -> list[Work]:
+def _sweeps(known: Ledger, results: Path) -> list[Work]:
     """Sweeps of ablations with a claim that neither a published nor a local verdict answers."""
-    evidence = [item for row in rows for item in row["evidence"]] + ledger.beyond_register(results, root=root)
-    answered = {item["claim"] for item in evidence if _answers(item["outcome"])}
-    pace = seconds_per_flop(results)
-    minutes_a_run = flops("nano", root) * pace / 60 if pace else 1.0
-    by_ablation: dict[str, list[str]] = {}
-    for claim, test in tested(root).items():
-        by_ablation.setdefault(test["ablation"], []).append(claim)
+    findings = [one for row in known.rows for one in row.evidence] + [*known.beyond_register]
+    answered = {one.claim for one in findings if one.outcome in (*DECIDED, INCONCLUSIVE)}
+    minutes_a_run = flops("nano") * known.pace / 60 if known.pace else 1.0
+    by_ablation: dict[str, dict[str, ClaimTest]] = {}
+    for claim, test in tested().items():
+        by_ablation.setdefault(test.ablation, {})[claim] = test
     work = []
-    for name, claims in by_ablation.items():
-        searched, seeds = (tested(root)[claims[0]][key] for key in ("search", "seeds"))
-        local, ended = _local(results, name, searched=searched, seeds=seeds)
-        ended = max(ended, _published(results, name, searched=searched))
-        work += [Work(("publish", name, setting), tuple(told), 0.0) for setting, told in local.items()]
-        wanted = [claim for claim in claims if claim not in answered.union(*local.values())]
+    for name, tests in by_ablation.items():
+        any_test = next(
+            iter(tests.values())
+        )  # tests of one ablation share its seeds, search and core-minutes
+        local = _local(results, name, searched=any_test.searched, seeds=any_test.seeds)
+        ended = max(local.ended, _published(results, name, searched=any_test.searched))
+        work += [Work(("publish", name, setting), told, 0.0) for setting, told in local.answered.items()]
+        wanted = [claim for claim in tests if claim not in answered.union(*local.answered.values())]
         if not wanted:
             continue
-        extra = sorted({arm for claim in wanted for arm in tested(root)[claim]["needs"]})
-        tests = [tested(root)[claim] for claim in wanted]
+        extra = sorted({arm for claim in wanted for arm in tests[claim].needs})
         command = ("sweep", name, *(part for arm in extra for part in ("--with", arm)))
-        command += ("--search",) if tests[0]["search"] else ()
+        command += ("--search",) if any_test.searched else ()
         command += ("--published", "size=nano", "data=stories")
-        left = max(max(test["runs"] for test in tests) - ended, 1) * minutes_a_run
-        if (stated := tests[0]["core_minutes"]) is not None:
-            left = max(stated - ended * minutes_a_run, minutes_a_run)
+        left = max(max(tests[claim].runs for claim in wanted) - ended, 1) * minutes_a_run
+        if any_test.core_minutes is not None:
+            left = max(any_test.core_minutes - ended * minutes_a_run, minutes_a_run)
         work.append(Work(command, tuple(wanted), round(left, 2)))
     return work
 
 
-def _answers(outcome: str) -> bool:
-    return outcome in (*DECIDED, INCONCLUSIVE)
-
-
-def _local(results: Path, name: str, *, searched: bool, seeds: int) -> tuple[dict[str, list[str]], int]:
-    """Claims of an ablation that unpublished sweeps at nano on stories have answered here, by setting; how
-    many runs have ended.
+def _local(results: Path, name: str, *, searched: bool, seeds: int) -> LocalSweeps:
+    """The unpublished sweeps of an ablation.
 
     Where its claims rest on a search of learning rates, sweeps without one don't count; nor do those with
     conditions of their own, nor an inconclusive outcome of fewer seeds than the ablation asks for.
     """
     store, ended = RunStore(results / "runs"), 0
-    answered: dict[str, list[str]] = {}
+    answered: dict[str, tuple[str, ...]] = {}
     for path in sorted((results / "sweeps" / name).glob("nano-stories-*/plan.json")):
-        plan: dict[str, Any] = json.loads(path.read_text())
-        if (searched and not (plan.get("search") or plan.get("searching"))) or conditions(plan, ()):
+        plan = plan_record.load(path)
+        if (searched and not (plan.search or plan.searching)) or conditions(plan, ()):
             continue
-        runs = run_ids(plan)
+        runs = plan.run_ids()
         done = sum(store.state(run_id) in END_STATES for run_id in runs)
         ended = max(ended, done)
         public = results / name / path.parent.name / "plan.json"
-        if public.exists() and set(runs) <= set(run_ids(json.loads(public.read_text()))):
+        if public.exists() and set(runs) <= set(plan_record.load(public).run_ids()):
             continue
         verdict = path.parent / "verdict.json"
-        if done == len(runs) and verdict.exists() and "searching" not in plan:
-            final = plan.get("stopped") or len(plan["seeds"]) >= seeds
-            claims = json.loads(verdict.read_text())["claims"]
-            found = [
-                claim["id"]
-                for claim in claims
-                if claim["outcome"] in DECIDED or (final and claim["outcome"] == INCONCLUSIVE)
-            ]
+        if done == len(runs) and verdict.exists() and plan.searching is None:
+            final = plan.stopped is not None or len(plan.seeds) >= seeds
+            found = tuple(
+                claim.id
+                for claim in verdict_record.load(verdict).claims
+                if claim.outcome in DECIDED or (final and claim.outcome == INCONCLUSIVE)
+            )
             answered |= {path.parent.name: found} if found else {}
-    return answered, ended
+    return LocalSweeps(answered, ended)
 
 
 def _published(results: Path, name: str, *, searched: bool) -> int:
     """How many runs of an ablation at nano on stories are published."""
-    plans = [json.loads(path.read_text()) for path in (results / name).glob("nano-stories-*/plan.json")]
-    return max((len(run_ids(plan)) for plan in plans if bool(plan.get("search")) == searched), default=0)
+    plans = [plan_record.load(path) for path in (results / name).glob("nano-stories-*/plan.json")]
+    return max((len(plan.run_ids()) for plan in plans if (plan.search is not None) == searched), default=0)
 
 
 def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
-    """Run `budget` core-minutes of work, cheapest first; the exit status of the first command that fails,
-    else 0.
+    """Run `budget` core-minutes of work, cheapest first, and write the ledger.
+
+    Returns the exit status of the first command that fails, else 0.
     """
     left, status = budget, 0
     for number, item in enumerate(work):
@@ -139,7 +147,8 @@ def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
         if left < (min(LEAST_MINUTES, item.minutes) if sweep else item.minutes):
             claims = sum(len(open_.claims) for open_ in work[number:])
             print(
-                f"stopped: {len(work) - number} left, for {claims} claims; the next, lab {' '.join(item.command[:2])}, needs about "
+                f"stopped: {len(work) - number} left, for {claims} claims; the next, lab "
+                f"{' '.join(item.command[:2])}, needs about "
                 f"{item.minutes:.1f} core-minutes: make claims BUDGET={math.ceil(item.minutes)}"
             )
             break
@@ -162,14 +171,14 @@ def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
             _carried_out(("publish", item.command[1], _newest(item.command[1], results)), minutes=None)
     else:
         print(f"nothing left to run; {left:.1f} core-minutes unspent")
-    for path in page.write(ledger.rows(results), ledger.beyond_register(results), results):
+    for path in ledger_page.write(ledger.load(results), results):
         print(path, file=sys.stderr)
     return status
 
 
 def _carried_out(command: Sequence[str], *, minutes: float | None) -> tuple[int | None, float]:
-    """The exit status of a command of `lab`, None where it was stopped at so many core-minutes; and how
-    many it took.
+    """(exit status of a command of `lab`, core-minutes it took); None where it was stopped at so many
+    minutes.
 
     A command holds all cores while it runs: its runs are processes of a server, whose CPU time no one can
     wait for.

@@ -1,0 +1,184 @@
+"""What was found out about a claim? Everything that is known, from committed files alone.
+
+results/exact.jsonl               checks of computed claims            (lab/lecture/exact/verify.py)
+results/measured/*.json           claims on fresh models and on time   (lab/lecture/exact/measuring.py)
+results/<ablation>/<setting>/     published sweeps: verdict.json, plan.json, runs.jsonl
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.config.strict import absent, read
+from lab.lecture.exact import measured_claim
+from lab.lecture.exact.measured_claim import MeasuredClaim, MeasuredPart, MeasuredTable
+from lab.store import exact_check, plan_record
+from lab.store.exact_check import ExactCheck
+from lab.store.files import read_lines
+from lab.store.plan_record import PlanRecord
+from lab.store.run_record import RunRecord
+from lab.verdict import verdict_record
+from lab.verdict.evidence import conditions
+from lab.verdict.outcomes import CONTRADICTED, REPRODUCED
+from lab.verdict.verdict_record import Verdict
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One piece of evidence on a claim: what became of it there, why, and what that rests on.
+
+    kind: one of lab/lecture/register.py. where: the file or folder below results. n: how often it was
+    measured, in words. commit: of the code, several where runs differ. figures: files below `where`. What is
+    None or empty is not known of that kind. checks: of computed claims. parts, table: of measured ones.
+    conditions: what sets a sweep apart from others of its size and data, None where there was no sweep.
+    """
+
+    claim: str
+    kind: str
+    outcome: str
+    why: str
+    where: str
+    n: str | None = None
+    size: str | None = None
+    data: str | None = None
+    device: str | None = None
+    commit: str | None = None
+    figures: tuple[str, ...] = ()
+    confounds: tuple[str, ...] = ()
+    core_minutes: float | None = None
+    checks: tuple[ExactCheck, ...] = absent(())
+    parts: tuple[MeasuredPart, ...] = absent(())
+    table: MeasuredTable | None = absent(None)
+    conditions: tuple[str, ...] | None = absent(None)
+
+    @property
+    def trained(self) -> bool:
+        return self.kind == "trained"
+
+    @property
+    def setting(self) -> str:
+        """What was trained on what, in words; of what was not trained, its kind."""
+        if not self.trained:
+            return self.kind
+        return ", ".join([f"{self.size} on {self.data}", *(self.conditions or ())])
+
+
+@dataclass(frozen=True)
+class PublishedSweep:
+    """A published sweep as its folder keeps it."""
+
+    folder: Path
+    plan: PlanRecord
+    runs: tuple[RunRecord, ...]
+    verdict: Verdict
+
+
+def published_sweeps(results: Path) -> list[PublishedSweep]:
+    """Every published sweep, in the order of their folders. Raises ConfigError naming a damaged file."""
+    return [
+        PublishedSweep(
+            folder,
+            plan_record.load(folder / "plan.json", fix="Restore the file from the commit."),
+            tuple(_runs(folder / "runs.jsonl")),
+            verdict_record.load(folder / "verdict.json"),
+        )
+        for path in sorted(results.glob("*/*/verdict.json"))
+        if path.parts[-3] not in ("runs", "sweeps") and (folder := path.parent).joinpath("plan.json").exists()
+    ]
+
+
+def _runs(path: Path) -> Iterator[RunRecord]:
+    for number, line in enumerate(read_lines(path), start=1):
+        source = f"{path}, line {number}"
+        yield read(RunRecord, line, source=source, fix="Restore the file from the commit.")
+
+
+def computed(results: Path) -> dict[str, list[ExactCheck]]:
+    """Claim id -> its checks, of every claim that was computed."""
+    found: dict[str, list[ExactCheck]] = {}
+    for check in exact_check.load(results):
+        found.setdefault(check.claim, []).append(check)
+    return found
+
+
+def of_checks(checks: Sequence[ExactCheck]) -> Finding:
+    """The checks of one claim: contradicted where one fails, or where all that the notes print does."""
+    holding = sum(check.holds for check in checks)
+    refuted = [check for check in checks if check.notes == "fails"]
+    why = f"{holding} of {len(checks)} checks hold"
+    if refuted:
+        told = "; ".join(f"{check.check} ({check.measured})" for check in refuted)
+        why += f"; against what the notes print: {told}"
+    bad = holding < len(checks) or as_printed(checks) == "fails"
+    return Finding(
+        claim=checks[0].claim,
+        kind="exact",
+        outcome=CONTRADICTED if bad else REPRODUCED,
+        why=why,
+        where="exact.jsonl",
+        checks=tuple(checks),
+    )
+
+
+def as_printed(checks: Iterable[ExactCheck]) -> str | None:
+    """Whether what the notes print holds: "holds", "fails", "holds in part", or None where no check is about
+    it.
+    """
+    answers = {check.notes for check in checks} - {None}
+    return "holds in part" if len(answers) == 2 else next(iter(answers), None)
+
+
+def measured(results: Path) -> list[Finding]:
+    """The claims on fresh models and on time that were measured."""
+    return [_of_measured(name, record) for name, record in measured_claim.load_all(results).items()]
+
+
+def _of_measured(name: str, record: MeasuredClaim) -> Finding:
+    failing = [part.statement for part in record.parts if not part.holds]
+    texts = failing or [part.statement for part in record.parts]
+    return Finding(
+        claim=record.claim,
+        kind=record.kind,
+        outcome=record.outcome,
+        why=("does not hold: " if failing else "") + "; ".join(texts),
+        where=f"measured/{name}",
+        n=record.n,
+        size=record.size,
+        data="random tokens",
+        device=record.provenance.device,
+        commit=record.provenance.commit,
+        confounds=record.confounds,
+        core_minutes=record.core_minutes,
+        parts=record.parts,
+        table=record.table,
+    )
+
+
+def of_sweep(sweep: PublishedSweep) -> list[Finding]:
+    """The claims of a published sweep."""
+    folder, plan = sweep.folder, sweep.plan
+    seconds = sum(run.summary.seconds or 0.0 for run in sweep.runs if run.summary)
+    devices = sorted({run.provenance.device for run in sweep.runs})
+    commits = sorted({str(run.provenance.commit) for run in sweep.runs})
+    figures = sorted(path.name for path in (folder / "figures").glob("*.png"))
+    return [
+        Finding(
+            claim=claim.id,
+            kind="trained",
+            outcome=claim.outcome,
+            why=claim.why,
+            where=f"{folder.parent.name}/{folder.name}",
+            n=f"{claim.seeds} {'' if claim.looks else 'tuning '}seeds",
+            size=plan.size,
+            data=plan.data,
+            device=", ".join(devices),
+            commit=", ".join(commits),
+            figures=tuple(f"figures/{name}" for name in figures),
+            confounds=sweep.verdict.confounds,
+            core_minutes=round(seconds / 60, 2),
+            conditions=tuple(conditions(plan, sweep.runs)),
+        )
+        for claim in sweep.verdict.claims
+    ]
