@@ -21,6 +21,7 @@ SKILL = "val/excess/"
 
 
 def main(folder: Path, output: Path) -> None:
+    """Draw the runs of a folder of W&B into one picture."""
     runs = sorted((read(file) for file in folder.glob("*run-*-*/*.wandb")), key=lambda run: run["name"])
     plt.rcParams.update(
         {"font.size": 7, "axes.titlelocation": "left", "axes.titlesize": 8, "lines.linewidth": 0.9}
@@ -83,11 +84,13 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def series(run: dict[str, Any], key: str) -> tuple[list[float], list[float]]:
+    """(tokens, values) of one key over the rows that have it."""
     rows = [row for row in run["rows"] if key in row]
     return [row["tokens"] for row in rows], [row[key] for row in rows]
 
 
 def runs_table(axis: Any, runs: list[dict[str, Any]]) -> None:
+    """The table of runs, with the columns that the lab's saved view has."""
     columns = (
         "Name",
         "State (exit code)",
@@ -116,6 +119,7 @@ def runs_table(axis: Any, runs: list[dict[str, Any]]) -> None:
 
 
 def samples(axis: Any, runs: list[dict[str, Any]]) -> None:
+    """The first sample of each run, as the table panel shows it."""
     rows = []
     for run in runs:
         if path := next((row["samples.path"] for row in run["rows"] if "samples.path" in row), None):
@@ -141,6 +145,7 @@ def samples(axis: Any, runs: list[dict[str, Any]]) -> None:
 
 
 def table(axis: Any, columns: Any, cells: Any, *, widths: Any, tall: bool = False) -> None:
+    """A table without axes; widths are shares of the axis, `tall` leaves room for wrapped text."""
     axis.axis("off")
     box = [0, 0, 1, 1] if cells else [0, 0.8, 1, 0.2]
     drawn = axis.table(
@@ -157,6 +162,7 @@ def table(axis: Any, columns: Any, cells: Any, *, widths: Any, tall: bool = Fals
 
 
 def skills(axis: Any, run: dict[str, Any]) -> None:
+    """What a run pays beyond the floor, a line a skill."""
     names = sorted({key for row in run["rows"] for key in row if key.startswith(SKILL)})
     for name, colour in zip(names, COLOURS, strict=False):
         axis.plot(*series(run, name), color=colour, label=name.removeprefix(SKILL), marker=".", markersize=3)
@@ -166,6 +172,7 @@ def skills(axis: Any, run: dict[str, Any]) -> None:
 
 
 def layer_lines(axis: Any, run: dict[str, Any], prefix: str) -> None:
+    """A statistic of every layer of a run, a line a layer."""
     names = sorted({key for row in run["rows"] for key in row if key.startswith(prefix)})
     for i, name in enumerate(names):
         axis.plot(
@@ -178,6 +185,7 @@ def layer_lines(axis: Any, run: dict[str, Any], prefix: str) -> None:
 
 
 def picture(axis: Any, run: dict[str, Any]) -> None:
+    """The run's picture of its layers, if it has one."""
     axis.axis("off")
     axis.set_title(f"layers of {run['name']} ({run['state']})")
     if path := next((row["layers.path"] for row in run["rows"] if "layers.path" in row), None):

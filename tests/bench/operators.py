@@ -1,5 +1,4 @@
-"""Where does a training step's time go, against where its operations are? By class of operator, for the
-lab's own model.
+"""Where does a training step's time go, against where its operations are? By class of operator.
 
     python -m tests.bench.operators [KEY=VALUE ...]        such as size=micro, the default
 
@@ -29,6 +28,7 @@ NORMALISING = ("norm", "softmax", "logsumexp", "nll_loss", "rsqrt")
 
 
 def class_of(operator: str) -> str:
+    """The one of CLASSES that an operator of torch belongs to."""
     if "adam" in operator:
         return "optimizer"
     if any(part in operator for part in PRODUCTS):
@@ -39,7 +39,7 @@ def class_of(operator: str) -> str:
 
 
 class Written(TorchDispatchMode):
-    """Operations of all but matrix products, by class: numbers written, times five where each takes several."""
+    """Operations of all but matrix products, by class: numbers written, five times those of NORMALISING."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,6 +58,7 @@ class Written(TorchDispatchMode):
 
 
 def main() -> None:
+    """Print the shares of operations and of time by class."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("overrides", nargs="*")

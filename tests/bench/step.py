@@ -1,5 +1,4 @@
-"""Times the training loop's step against a plain hand-written loop: same model, batches and optimizer, in
-pairs.
+"""How much slower is the training loop's step than a plain hand-written one? Same model, batches, optimizer.
 
     python tests/bench/step.py [--rounds 12] [--steps 10] [KEY=VALUE ...]
 
@@ -29,6 +28,7 @@ from lab.train.trainer import Trainer
 
 
 def main() -> None:
+    """Print the ratio of both steps, interleaved rounds, and its spread."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -53,7 +53,8 @@ def main() -> None:
                 times[name] = (time.process_time() - began) / options.steps
             ratios.append(times["lab"] / times["plain"])
             print(
-                f"lab {times['lab'] * 1e3:.1f} ms, plain {times['plain'] * 1e3:.1f} ms, ratio {ratios[-1]:.3f}"
+                f"lab {times['lab'] * 1e3:.1f} ms, plain {times['plain'] * 1e3:.1f} ms, ratio "
+                f"{ratios[-1]:.3f}"
             )
         print(f"ratio: median {statistics.median(ratios):.3f}, range {min(ratios):.3f} to {max(ratios):.3f}")
 

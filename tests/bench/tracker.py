@@ -65,6 +65,7 @@ def main() -> None:
 
 
 def servers(folder: Path, run: list[str], steps: int) -> None:
+    """A line for each kind of server: start, exit, and steps that were trained, kept offline and synced."""
     train(folder / "warm", [*run, "tracker=none"], {})  # data and file cache
     print(f"{'server':<16}{'start s':>9}{'exit s':>9}{'trained':>9}{'offline':>9}{'synced':>9}")
     for kind in ("good", "no login", "closed port", *SERVERS[1:]):
@@ -138,6 +139,7 @@ def steps_in(path: Path) -> list[int]:
 
 
 def free_port() -> int:
+    """A port on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
