@@ -2,7 +2,31 @@
 
 import json
 
-from tests.synthetic_sweep import sweep
+from tests.synthetic_sweep import sweep, verdict
+
+
+def told(claim, outcome, *, why="because", seeds=2):
+    """What a verdict says of a claim, as verdict.json keeps it."""
+    return {
+        "id": claim,
+        "statement": "a statement",
+        "source": "a paper",
+        "prediction": "reproduced",
+        "metric": "val/bpb",
+        "predicate": {"superior": {"better": "plain_x4", "worse": "plain_x1", "margin": 0.01}},
+        "family": None,
+        "outcome": outcome,
+        "why": why,
+        "parts": [],
+        "estimates": [],
+        "p_values": None,
+        "levels": None,
+        "detectable": None,
+        "detectable_percent": None,
+        "margins_percent": [1.0],
+        "seeds": seeds,
+        "looks": [seeds],
+    }
 
 
 def publish(
@@ -20,19 +44,14 @@ def publish(
     folder = results / ablation / setting
     (folder / "figures").mkdir(parents=True)
     (folder / "figures" / "final.png").touch()
-    plan, records = sweep({"plain_x1": [1.5, 1.5], "plain_x4": [1.5, 1.5]})
+    plan, records = sweep({"plain_x1": [1.5, 1.5], "plain_x4": [1.5, 1.5]}, claims=[])
     plan |= {"data": setting.split("-")[1], "overrides": list(overrides)}
     for number, record in enumerate(records):
         record["summary"]["seconds"] = seconds
-        record["provenance"] = {
-            "device": "a CPU",
-            "device_kind": "cpu",
-            "commit": f"{number % 2}abc",
-            "torch": "2",
-        }
-        record["counts"] = {"flops_per_token": 1e6}
-    found = {"id": claim, "outcome": outcome, "why": why, "seeds": 2, "looks": [2]}
-    verdict = {"claims": [found], "confounds": ["one rate for all"]}
-    for name, value in (("verdict.json", verdict), ("plan.json", plan)):
+        record["provenance"] |= {"device": "a CPU", "commit": f"{number % 2}abc"}
+        record["counts"] |= {"flops_per_token": 1_000_000}
+    found = verdict(plan, records)
+    found |= {"claims": [told(claim, outcome, why=why)], "confounds": ["one rate for all"]}
+    for name, value in (("verdict.json", found), ("plan.json", plan)):
         (folder / name).write_text(json.dumps(value))
     (folder / "runs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))

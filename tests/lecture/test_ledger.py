@@ -2,104 +2,100 @@
 first.
 """
 
-import copy
+import dataclasses
 import json
 import re
 
 import pytest
 import yaml
 
-from lab.lecture import ledger
+from lab.config.strict import ConfigError
+from lab.lecture import claim_test, core_minutes, ledger, register
 from lab.lecture import ledger_page as page
-from lab.store.files import dumps
+from lab.lecture.finding import Finding
+from lab.lecture.register import RegisteredClaim
+from lab.store import exact_check
+from lab.store.exact_check import ExactCheck
 from lab.verdict import outcomes
 from tests.paths import ROOT
 from tests.published_sweep import publish
 
 RESULTS = ROOT / "results"
-ROWS = ledger.rows(RESULTS)
-BY_ID = {row["id"]: row for row in ROWS}
+LEDGER = ledger.load(RESULTS)
+ROWS = LEDGER.rows
+BY_ID = {row.id: row for row in ROWS}
 
 
 def check(claim, *, holds=True, notes=None):
-    return {
-        "claim": claim,
-        "check": "a",
-        "expected": 1,
-        "measured": 1,
-        "holds": holds,
-        "note": "",
-        "notes": notes,
-    }
+    return ExactCheck(claim, "a", expected=1, measured=1, holds=holds, note="", notes=notes)
 
 
-def write_checks(results, *checks):
-    results.mkdir(exist_ok=True)
-    (results / "exact.jsonl").write_text("".join(dumps(c) + "\n" for c in checks))
+def registered(kind, **fields):
+    return RegisteredClaim("x", says="", notes="", papers=(), kind=kind, **fields)
 
 
 def row_of(results, claim):
-    return next(row for row in ledger.rows(results) if row["id"] == claim)
+    return next(row for row in ledger.load(results).rows if row.id == claim)
 
 
 def test_every_claim_of_the_lecture_has_a_row():
     assert len(ROWS) == len(BY_ID) == 114
     for row in ROWS:
-        assert row["state"] in outcomes.STATES and row["kind"] in ledger.KINDS
-        assert all(isinstance(row[key], str) for key in ("says", "notes")) and row["papers"]
-        for paper in row["papers"]:
-            assert re.fullmatch(r"\d{4}\.\d{5}|[a-z0-9.-]+(/[\w./-]+)?", paper["where"]), row["id"]
-            assert 2014 <= paper["year"] <= 2026
-    assert sum(bool(row["source"]) for row in ROWS) >= 23  # where notes and sources differ
+        assert row.state in outcomes.STATES and row.kind in register.KINDS
+        assert all(isinstance(text, str) for text in (row.says, row.notes)) and row.papers
+        for paper in row.papers:
+            assert re.fullmatch(r"\d{4}\.\d{5}|[a-z0-9.-]+(/[\w./-]+)?", paper.where), row.id
+            assert 2014 <= paper.year <= 2026
+    assert sum(bool(row.source) for row in ROWS) >= 23  # where notes and sources differ
 
 
 def test_arxiv_months_fit_their_years():
     """An identifier begins with the year and month of its first version."""
     for row in ROWS:
-        for paper in row["papers"]:
-            if paper["where"][0].isdigit():
-                assert int("20" + paper["where"][:2]) in (paper["year"], paper["year"] - 1), (
-                    row["id"],
+        for paper in row.papers:
+            if paper.where[0].isdigit():
+                assert int("20" + paper.where[:2]) in (paper.year, paper.year - 1), (
+                    row.id,
                     paper,
                 )
-                assert 1 <= int(paper["where"][2:4]) <= 12
+                assert 1 <= int(paper.where[2:4]) <= 12
 
 
 def test_every_trained_claim_states_its_core_minutes():
     for row in ROWS:
-        assert (row["core_minutes"]["estimate"] is not None) == (row["kind"] == "trained"), row["id"]
+        assert (row.core_minutes.estimate is not None) == (row.kind == "trained"), row.id
 
 
 def test_the_bar_of_computed_and_measured_claims():
-    decided = [row for row in ROWS if row["state"] in ("reproduced", "contradicted")]
-    assert sum(row["kind"] == "exact" for row in decided) >= 24
-    measured = [row for row in ROWS if row["kind"] in ("init", "cost")]
+    decided = [row for row in ROWS if row.state in ("reproduced", "contradicted")]
+    assert sum(row.kind == "exact" for row in decided) >= 24
+    measured = [row for row in ROWS if row.kind in ("init", "cost")]
     assert len(measured) == 6 and all(
-        row["state"] not in (outcomes.NOT_RUN, outcomes.BEYOND) for row in measured
+        row.state not in (outcomes.NOT_RUN, outcomes.BEYOND) for row in measured
     )
 
 
 def test_a_paper_that_an_ablation_cites_stands_in_the_register():
-    parts = {part: entry["id"] for entry in ledger.register() for part in ledger.claims_of(entry)}
+    parts = {part: entry.id for entry in register.register() for part in entry.rests_on}
     for path in (ROOT / "ablations").glob("*.yaml"):
         for claim in yaml.safe_load(path.read_text())["claims"]:
             name = parts.get(claim["id"], claim["id"])
             if name in BY_ID:
-                known = {paper["where"] for paper in BY_ID[name]["papers"]}
+                known = {paper.where for paper in BY_ID[name].papers}
                 cited = set(re.findall(r"\d{4}\.\d{5}", claim["source"]))
                 assert not cited or cited & known, (path.stem, claim["id"], cited)
 
 
 def test_the_committed_ledger_is_what_the_files_say(tmp_path):
     """Run `lab claims --write` and commit where this fails."""
-    for path in page.write(ROWS, ledger.beyond_register(RESULTS), tmp_path):
+    for path in page.write(LEDGER, tmp_path):
         assert path.read_text() == (RESULTS / path.name).read_text(), path.name
 
 
 def test_the_results_of_the_readme_are_those_of_the_ledger():
     rows = re.findall(r"^\| (.+?) \| (.+?) \| .+ \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
     told = {name: verdict for claim, verdict in rows for name in re.findall(r"`([a-z0-9-]+)`", claim)}
-    trained = {row["id"]: row["state"] for row in ROWS if row["kind"] == "trained" and row["evidence"]}
+    trained = {row.id: row.state for row in ROWS if row.kind == "trained" and row.evidence}
     shared = {name: verdict for name, verdict in told.items() if name in trained}
     assert len(shared) >= 14
     for name, verdict in shared.items():
@@ -117,22 +113,22 @@ def test_links_of_the_ledger_lead_somewhere():
 
 def test_state_of_computed_claims(tmp_path):
     def found(*notes, holds=True):
-        write_checks(tmp_path, *(check("rope-relative-exact", notes=n, holds=holds) for n in notes))
+        exact_check.save([check("rope-relative-exact", notes=n, holds=holds) for n in notes], tmp_path)
         return row_of(tmp_path, "rope-relative-exact")
 
-    assert found("holds", None)["state"] == "reproduced"
-    assert found("holds", "fails")["state"] == "reproduced"
-    assert found("holds", "fails")["as_printed"] == "holds in part"
-    assert found("fails", None)["state"] == "contradicted"
-    assert found(None)["state"] == "reproduced" and found(None)["as_printed"] is None
-    assert found("holds", holds=False)["state"] == "contradicted"
-    assert row_of(tmp_path, "sine-definition")["state"] == "not run"
+    assert found("holds", None).state == "reproduced"
+    assert found("holds", "fails").state == "reproduced"
+    assert found("holds", "fails").as_printed == "holds in part"
+    assert found("fails", None).state == "contradicted"
+    assert found(None).state == "reproduced" and found(None).as_printed is None
+    assert found("holds", holds=False).state == "contradicted"
+    assert row_of(tmp_path, "sine-definition").state == "not run"
 
 
 def test_a_trained_claim_is_not_decided_by_its_computed_part(tmp_path):
-    write_checks(tmp_path, check("ffn-gated-1p5h", notes="fails"))
+    exact_check.save([check("ffn-gated-1p5h", notes="fails")], tmp_path)
     row = row_of(tmp_path, "ffn-gated-1p5h")
-    assert row["state"] == "not run" and row["as_printed"] == "fails" and len(row["evidence"]) == 1
+    assert row.state == "not run" and row.as_printed == "fails" and len(row.evidence) == 1
 
 
 @pytest.mark.parametrize(
@@ -149,45 +145,45 @@ def test_a_trained_claim_is_not_decided_by_its_computed_part(tmp_path):
 def test_state_over_settings(tmp_path, outcomes, state):
     for number, outcome in enumerate(outcomes):
         publish(tmp_path, "rms-vs-ln-loss", outcome, setting=f"nano-data{number}-cpu")
-    assert row_of(tmp_path, "rms-vs-ln-loss")["state"] == state
+    assert row_of(tmp_path, "rms-vs-ln-loss").state == state
 
 
 def test_an_override_is_no_further_chance_of_a_decision(tmp_path):
     publish(tmp_path, "rms-vs-ln-loss", "reproduced", setting="nano-stories-cpu-1", overrides=["seed=1"])
-    assert row_of(tmp_path, "rms-vs-ln-loss")["state"] == "reproduced"
+    assert row_of(tmp_path, "rms-vs-ln-loss").state == "reproduced"
     publish(tmp_path, "rms-vs-ln-loss", "inconclusive", overrides=["tracker=none"])
     row = row_of(tmp_path, "rms-vs-ln-loss")
-    assert row["state"] == "inconclusive" and len(row["evidence"]) == 2
+    assert row.state == "inconclusive" and len(row.evidence) == 2
 
 
 def test_a_claim_beyond_small_models_says_why_until_it_has_a_verdict(tmp_path):
     row = row_of(tmp_path, "mtp-aux-loss")
-    assert row["state"] == "not measurable at this size" and "3B" in row["why"]
+    assert row.state == "not measurable at this size" and "3B" in row.why
     publish(tmp_path, "mtp-aux-loss", "contradicted")
-    assert row_of(tmp_path, "mtp-aux-loss")["state"] == "contradicted"
+    assert row_of(tmp_path, "mtp-aux-loss").state == "contradicted"
 
 
 def test_evidence_names_what_it_rests_on(tmp_path):
     publish(tmp_path, "rms-vs-ln-loss", "reproduced", seconds=90.0)
     row = row_of(tmp_path, "rms-vs-ln-loss")
-    (item,) = row["evidence"]
-    assert (item["n"], item["size"], item["data"], item["device"]) == ("2 seeds", "nano", "stories", "a CPU")
-    assert item["commit"] == "0abc, 1abc" and item["figures"] == ["figures/final.png"]
-    assert item["confounds"] == ["one rate for all"]
-    assert row["core_minutes"]["spent"] == pytest.approx(4 * 90 / 60)
+    (item,) = row.evidence
+    assert (item.n, item.size, item.data, item.device) == ("2 seeds", "nano", "stories", "a CPU")
+    assert item.commit == "0abc, 1abc" and item.figures == ("figures/final.png",)
+    assert item.confounds == ("one rate for all",)
+    assert row.core_minutes.spent == pytest.approx(4 * 90 / 60)
 
 
 def test_a_claim_outside_the_register_is_shown(tmp_path):
     publish(tmp_path, "a-claim-of-its-own", "reproduced", why="<b>so</b>")
-    others = ledger.beyond_register(tmp_path)
-    assert [item["claim"] for item in others] == ["a-claim-of-its-own"]
-    for path in page.write(ledger.rows(tmp_path), others, tmp_path):
+    found = ledger.load(tmp_path)
+    assert [item.claim for item in found.beyond_register] == ["a-claim-of-its-own"]
+    for path in page.write(found, tmp_path):
         assert "a-claim-of-its-own" in path.read_text() and "<b>so" not in path.read_text()
 
 
 def test_hostile_text_is_escaped(tmp_path):
     publish(tmp_path, "rms-vs-ln-loss", "reproduced", why='<script>alert(1)</script> | [x](javascript:1) "')
-    markdown, html = (path.read_text() for path in page.write(ledger.rows(tmp_path), [], tmp_path))
+    markdown, html = (path.read_text() for path in page.write(ledger.load(tmp_path), tmp_path))
     assert "<script>alert" not in html and "&lt;script&gt;alert" in html
     assert "<script>" not in markdown and not re.search(r"(?<!\\)\]\(javascript", markdown)
     assert "default-src 'none'" in html
@@ -195,9 +191,9 @@ def test_hostile_text_is_escaped(tmp_path):
 
 def test_the_same_files_give_the_same_bytes(tmp_path):
     publish(tmp_path, "rms-vs-ln-loss", "reproduced")
-    write_checks(tmp_path, check("rope-relative-exact"))
-    first = [path.read_bytes() for path in page.write(ledger.rows(tmp_path), [], tmp_path)]
-    second = [path.read_bytes() for path in page.write(ledger.rows(tmp_path), [], tmp_path)]
+    exact_check.save([check("rope-relative-exact")], tmp_path)
+    first = [path.read_bytes() for path in page.write(ledger.load(tmp_path), tmp_path)]
+    second = [path.read_bytes() for path in page.write(ledger.load(tmp_path), tmp_path)]
     assert first == second
 
 
@@ -208,16 +204,17 @@ def test_estimates_count_flops_as_the_model_does():
     shape = dict(
         d_model=96, num_layers=4, num_heads=3, head_dim=32, d_ff=256, vocab_size=1024, context_length=256
     )
-    assert ledger.flops("nano") == counts(models.run_config(**shape)).flops_per_token * 307_200
+    assert core_minutes.flops("nano") == counts(models.run_config(**shape)).flops_per_token * 307_200
 
 
 def test_an_estimate_is_runs_times_the_published_pace(tmp_path):
-    assert row_of(tmp_path, "rms-vs-ln-loss")["core_minutes"]["estimate"] is None
+    assert row_of(tmp_path, "rms-vs-ln-loss").core_minutes.estimate is None
     publish(tmp_path, "act-ungated-order", "reproduced", seconds=30.0)  # 1e6 FLOPs a token, 307,200 tokens
     pace = 30.0 / (1e6 * 307_200)
-    entry = {"id": "x", "kind": "trained", "plan": {"size": "nano", "runs": 7}}
-    expected = 7 * ledger.flops("nano") * pace / 60
-    assert ledger.estimate(entry, {}, ledger.seconds_per_flop(tmp_path)) == pytest.approx(expected, rel=0.05)
+    claim = registered("trained", plan=register.RoughPlan(size="nano", runs=7))
+    expected = 7 * core_minutes.flops("nano") * pace / 60
+    found = core_minutes.estimate(claim, None, ledger.load(tmp_path).pace)
+    assert found == pytest.approx(expected, rel=0.05)
 
 
 def test_the_commands(capsys):
@@ -225,20 +222,25 @@ def test_the_commands(capsys):
 
     assert cli.main(["claims", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 114 and all(row["id"] and row["state"] for row in rows)
+    assert len(rows) == 114 and all(row.id and row.state for row in rows)
     assert cli.main(["claims", "--todo", "--json"]) == 0
-    assert all(row["id"] and row["state"] == "open" for row in json.loads(capsys.readouterr().out))
+    assert all(row.id and row.state == "open" for row in json.loads(capsys.readouterr().out))
     assert cli.main(["claims"]) == 0
     assert "dff-ratio-basin" in capsys.readouterr().out
 
 
+def finding(claim, kind, outcome):
+    conditions = () if kind == "trained" else None
+    return Finding(claim, kind, outcome, why="", where="", conditions=conditions)
+
+
 def test_state_rule_by_hand():
-    entry = {"id": "x", "kind": "cost"}
-    exact, cost = ({"claim": "x", "kind": kind, "outcome": "reproduced"} for kind in ("exact", "cost"))
-    assert ledger.state(entry, [exact]) == "not run"  # the count alone says nothing about time
-    assert ledger.state(entry, [exact, cost]) == "reproduced"
-    slower = copy.deepcopy(cost) | {"outcome": "inconclusive"}
-    assert ledger.state(entry, [exact, slower]) == "inconclusive"
+    timed = registered("cost")
+    exact, cost = (finding("x", kind, "reproduced") for kind in ("exact", "cost"))
+    assert ledger.state(timed, [exact]) == "not run"  # the count alone says nothing about time
+    assert ledger.state(timed, [exact, cost]) == "reproduced"
+    slower = dataclasses.replace(cost, outcome="inconclusive")
+    assert ledger.state(timed, [exact, slower]) == "inconclusive"
 
 
 @pytest.mark.parametrize(
@@ -258,26 +260,56 @@ def test_state_rule_by_hand():
     ],
 )
 def test_a_row_holds_where_all_that_it_says_holds(own, part, against, state):
-    entry = {"id": "x", "kind": "trained", "parts": ["y"], "against": ["z"]}
+    claim = registered("trained", parts=("y",), against=("z",))
     outcomes = {"x": own, "y": part, "z": against}
-    evidence = [
-        {"claim": claim, "kind": "trained", "outcome": outcome, "conditions": []}
-        for claim, outcome in outcomes.items()
-        if outcome
-    ]
-    assert ledger.state(entry, evidence) == state
+    evidence = [finding(name, "trained", outcome) for name, outcome in outcomes.items() if outcome]
+    assert ledger.state(claim, evidence) == state
 
 
 def test_a_row_says_where_its_main_statement_holds_alone(tmp_path):
     publish(tmp_path, "rope-vs-absolute-loss", "reproduced")
-    assert row_of(tmp_path, "rope-vs-absolute-loss")["alone"] is None
+    assert row_of(tmp_path, "rope-vs-absolute-loss").alone is None
     publish(tmp_path, "rope-equals-biases", "contradicted", ablation="other")
     row = row_of(tmp_path, "rope-vs-absolute-loss")
-    assert (row["state"], row["alone"]) == ("contradicted", "reproduced")
-    assert "contradicted; its main statement alone is reproduced |" in page.markdown(page.page([row], []))
+    assert (row.state, row.alone) == ("contradicted", "reproduced")
+    text = page.markdown(page.page(ledger.Ledger((row,), (), None)))
+    assert "contradicted; its main statement alone is reproduced |" in text
 
 
 def test_claims_that_a_row_rests_on_are_claims_of_ablations():
-    known = ledger.tested().keys()
-    for entry in ledger.register():
-        assert known >= set(ledger.claims_of(entry)[1:]), entry["id"]
+    known = claim_test.tested().keys()
+    for entry in register.register():
+        assert known >= set(entry.rests_on[1:]), entry.id
+
+
+REGISTER = """
+section: Norms
+order: 1
+claims:
+  - id: x
+    says: it is so
+    notes: 001 1
+    papers: [[Zhang and Sennrich, 2019, "1910.07467"]]
+    kind: exact
+    against: [y]
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "changed", "told"),
+    [
+        ("against:", "againts:", 'claims[0].againts: unknown key. Did you mean "against"?'),
+        ("    says: it is so\n", "", "claims[0].says: must be given."),
+        (', "1910.07467"', "", "must be [authors, year, arXiv id or address]."),
+        ('"1910.07467"', "1910.07467", "claims[0].papers[0].where = 1910.07467: needs text."),
+    ],
+)
+def test_the_register_is_read_strictly(written, changed, told, tmp_path, monkeypatch):
+    """An arXiv id without quotes is a number to YAML, and 2010.04240 would lose its last digit."""
+    monkeypatch.setattr(register, "FOLDER", tmp_path)
+    (tmp_path / "norms.yaml").write_text(REGISTER)
+    assert [claim.id for claim in register.sections.__wrapped__()[0].claims] == ["x"]
+    (tmp_path / "norms.yaml").write_text(REGISTER.replace(written, changed))
+    with pytest.raises(ConfigError, match=re.escape(told)) as refused:
+        register.sections.__wrapped__()
+    assert str(refused.value).startswith("ablations/ledger/norms.yaml: ")

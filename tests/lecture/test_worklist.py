@@ -6,30 +6,43 @@ import time
 
 import pytest
 
-from lab.lecture import ledger, worklist
+from lab.lecture import claim_test, ledger, worklist
 from tests.paths import ROOT
-from tests.published_sweep import publish
+from tests.published_sweep import publish, told
+from tests.synthetic_sweep import sweep, verdict
 
 RESULTS = ROOT / "results"
-ROWS = ledger.rows(RESULTS)
+
+
+def plan_of(runs, *, seeds=2, overrides=()):
+    """A plan with the runs of each of its arms by seed."""
+    plan, _ = sweep({f"plain_x{number}": [1.5] * seeds for number in range(max(len(runs), 1))})
+    arms = [arm | {"runs": of} for arm, of in zip(plan["arms"], runs, strict=False)]
+    return plan | {"arms": arms, "seeds": list(range(seeds)), "overrides": list(overrides)}
+
+
+def verdict_of(outcomes):
+    """A verdict on claims with an outcome each."""
+    plan, records = sweep({"plain_x1": [1.5, 1.5], "plain_x4": [1.5, 1.5]}, claims=[])
+    return verdict(plan, records) | {"claims": [told(claim, outcome) for claim, outcome in outcomes.items()]}
+
+
+def work_in(results):
+    return worklist.open_work(ledger.load(results), results)
 
 
 def test_todo_is_cheapest_first_and_published_lines_are_done(tmp_path):
-    work = worklist.open_work(ledger.rows(tmp_path), tmp_path)
+    work = work_in(tmp_path)
     assert [item.minutes for item in work] == sorted(item.minutes for item in work)
     commands = [item.command for item in work]
     assert ("verify-exact",) in commands and ("measure", "depth-latency") in commands
     assert any(command[:2] == ("sweep", "ffn-ratio") for command in commands)
-    here = worklist.open_work(ROWS, RESULTS)
+    here = work_in(RESULTS)
     assert ("verify-exact",) not in [item.command for item in here]
     listed = {claim for item in here for claim in item.claims}
     assert "dff-ratio-basin" not in listed and "smoothing-confidence" not in listed  # one beyond the register
     publish(tmp_path, "dff-64x", "reproduced")
-    (sweep_,) = [
-        item
-        for item in worklist.open_work(ledger.rows(tmp_path), tmp_path)
-        if item.command[:2] == ("sweep", "ffn-ratio")
-    ]
+    (sweep_,) = [item for item in work_in(tmp_path) if item.command[:2] == ("sweep", "ffn-ratio")]
     assert "dff-64x" not in sweep_.claims and sweep_.command[2:] == (
         "--published",
         "size=nano",
@@ -39,40 +52,34 @@ def test_todo_is_cheapest_first_and_published_lines_are_done(tmp_path):
 
 def test_what_ended_here_is_not_paid_again(tmp_path):
     def minutes():
-        work = worklist.open_work(ledger.rows(tmp_path), tmp_path)
+        work = work_in(tmp_path)
         return next((item.minutes for item in work if item.command[:2] == ("sweep", "ffn-ratio")), None)
 
     before, folder = minutes(), tmp_path / "sweeps/ffn-ratio/nano-stories-cpu"
     folder.mkdir(parents=True)
-    arms = [{"runs": {"0": f"a{arm}", "1": f"b{arm}"}} for arm in range(3)]
-    (folder / "plan.json").write_text(json.dumps({"arms": arms, "seeds": [0, 1, 2], "overrides": []}))
+    runs = [{"0": f"a{arm}", "1": f"b{arm}"} for arm in range(3)]
+    (folder / "plan.json").write_text(json.dumps(plan_of(runs, seeds=3)))
     for arm in range(3):
         run = tmp_path / f"runs/a{arm}"
         run.mkdir(parents=True)
-        (run / "summary.json").write_text('{"state": "finished"}')
+        (run / "summary.json").write_text('{"state": "finished", "reason": null}')
     assert minutes() == pytest.approx(before - 3 * 1.0)  # a minute a run before any was published
-    claims = [
-        {"id": claim, "outcome": "reproduced"}
-        for claim, test in ledger.tested().items()
-        if test["ablation"] == "ffn-ratio"
-    ]
-    (folder / "verdict.json").write_text(json.dumps({"claims": claims}))
+    claims = [claim for claim, test in claim_test.tested().items() if test.ablation == "ffn-ratio"]
+    (folder / "verdict.json").write_text(json.dumps(verdict_of(dict.fromkeys(claims, "reproduced"))))
     assert minutes() is not None  # three runs are still open
     for arm in range(3):
         run = tmp_path / f"runs/b{arm}"
         run.mkdir()
-        (run / "summary.json").write_text('{"state": "diverged"}')
+        (run / "summary.json").write_text('{"state": "diverged", "reason": null}')
     assert minutes() is None
-    [item] = [
-        item for item in worklist.open_work(ledger.rows(tmp_path), tmp_path) if item.command[0] == "publish"
-    ]
+    [item] = [item for item in work_in(tmp_path) if item.command[0] == "publish"]
     assert item.command == ("publish", "ffn-ratio", "nano-stories-cpu") and item.minutes == 0.0
-    assert set(item.claims) == {claim["id"] for claim in claims}
+    assert set(item.claims) == set(claims)
     public = tmp_path / "ffn-ratio/nano-stories-cpu/plan.json"
     public.parent.mkdir(parents=True)
-    for published, open_ in ((arms[:2], True), (arms, False)):
-        public.write_text(json.dumps({"arms": published}))
-        listed = worklist.open_work([], tmp_path)
+    for published, open_ in ((runs[:2], True), (runs, False)):
+        public.write_text(json.dumps(plan_of(published)))
+        listed = worklist.open_work(ledger.Ledger((), (), None), tmp_path)
         assert any(item.command[:2] == ("publish", "ffn-ratio") for item in listed) is open_
 
 
@@ -88,11 +95,11 @@ def test_what_ended_here_is_not_paid_again(tmp_path):
 def test_a_toy_sweep_answers_no_claim(tmp_path, setting, seeds, outcome, overrides, open_):
     folder = tmp_path / "sweeps/ffn-ratio" / setting
     folder.mkdir(parents=True)
-    plan = {"arms": [], "seeds": list(range(seeds)), "overrides": overrides}
+    plan = plan_of([], seeds=seeds, overrides=overrides)
     (folder / "plan.json").write_text(json.dumps(plan))
-    listed = [{"id": claim, "outcome": outcome} for claim in ledger.tested()]
-    (folder / "verdict.json").write_text(json.dumps({"claims": listed}))
-    work = worklist.open_work(ledger.rows(tmp_path), tmp_path)
+    outcomes = dict.fromkeys(claim_test.tested(), outcome)
+    (folder / "verdict.json").write_text(json.dumps(verdict_of(outcomes)))
+    work = work_in(tmp_path)
     assert any(item.command[:2] == ("sweep", "ffn-ratio") for item in work) is open_
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from lab.commands import places
 from lab.config.strict import ConfigError
-from lab.lecture import ledger
+from lab.lecture import claim_test
 from lab.plan import ablation
 from lab.plan.ablation import names
 from lab.verdict.predicates import PREDICATES
@@ -77,7 +77,7 @@ def test_the_example_of_an_ablation_is_one(example, tmp_path):
     assert len(loaded.arms) == 2 and len(loaded.claims) == 1
     told = re.findall(r"^\| `(\w+)` \|", (places.ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     assert set(told) == set(PREDICATES)
-    assert ledger.tested(tmp_path)["longer-warmup-helps"]["runs"] == 16
+    assert claim_test.tests_of("mine")["longer-warmup-helps"].runs == 16
     with pytest.raises(ConfigError, match="(?s)baseline: must be given.*CONTRIBUTING.md has a whole file"):
         example(("baseline: short\n", ""))
 
