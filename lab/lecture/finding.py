@@ -66,8 +66,8 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class PublishedSweep:
-    """A published sweep as its folder keeps it."""
+class JudgedSweep:
+    """A published sweep as its folder keeps it, with its verdict."""
 
     folder: Path
     plan: PlanRecord
@@ -75,10 +75,10 @@ class PublishedSweep:
     verdict: Verdict
 
 
-def published_sweeps(results: Path) -> list[PublishedSweep]:
+def published_sweeps(results: Path) -> list[JudgedSweep]:
     """Every published sweep, in the order of their folders. Raises ConfigError naming a damaged file."""
     return [
-        PublishedSweep(
+        JudgedSweep(
             folder,
             plan_record.load(folder / "plan.json", fix="Restore the file from the commit."),
             tuple(_runs(folder / "runs.jsonl")),
@@ -156,7 +156,7 @@ def _of_measured(name: str, record: MeasuredClaim) -> Finding:
     )
 
 
-def of_sweep(sweep: PublishedSweep) -> list[Finding]:
+def of_sweep(sweep: JudgedSweep) -> list[Finding]:
     """The claims of a published sweep."""
     folder, plan = sweep.folder, sweep.plan
     seconds = sum(run.summary.seconds or 0.0 for run in sweep.runs if run.summary)

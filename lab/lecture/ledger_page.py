@@ -48,6 +48,7 @@ READING = (
 )
 
 
+TEMPLATE = Path(__file__).with_name("ledger.html")
 COLUMNS = ("claim", "state", "kind", "core-minutes: estimate", "spent", "evidence")
 KINDS = {"exact": "computed", "init": "fresh models", "cost": "timed", "trained": "trained"}
 PRINTED = {"holds": "as the notes print it", "fails": "against what the notes print", None: ""}
@@ -126,7 +127,7 @@ def write(ledger: Ledger, results: Path) -> list[Path]:
     content = page(ledger)
     paths = [results / "LEDGER.md", results / "ledger.html"]
     write_atomic(paths[0], markdown(content))
-    write_atomic(paths[1], html.render(content, {}, template=Path(__file__).with_name("ledger.html")))
+    write_atomic(paths[1], html.render(content, {}, template=TEMPLATE))  # type: ignore[arg-type]
     return paths
 
 
