@@ -1,5 +1,4 @@
-"""The claims of CS336 lecture 3. Nothing but commands enters this room: without it the lab serves any other
-question.
+"""The claims of CS336 lecture 3. Nothing but commands enters: the lab serves other questions without it.
 
 register.py      what the lecture notes say, row by row
 claim_test.py    which ablation tests a claim

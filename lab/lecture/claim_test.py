@@ -29,9 +29,7 @@ class ClaimTest:
 
 @cache
 def tested() -> dict[str, ClaimTest]:
-    """Claim id -> its test, for the claims of all ablations. Raises ConfigError for an ablation that is
-    damaged.
-    """
+    """Claim id -> its test, for the claims of all ablations. Raises ConfigError for a damaged ablation."""
     return {claim: test for name in ablation.names() for claim, test in tests_of(name).items()}
 
 

@@ -1,6 +1,4 @@
-"""How long does it take to test a claim? In minutes of one core of a CPU, from the pace of the published
-runs.
-"""
+"""How many minutes of one core does it take to test a claim, at the pace of the published runs?"""
 
 from __future__ import annotations
 

@@ -123,9 +123,7 @@ def of_checks(checks: Sequence[ExactCheck]) -> Finding:
 
 
 def as_printed(checks: Iterable[ExactCheck]) -> str | None:
-    """Whether what the notes print holds: "holds", "fails", "holds in part", or None where no check is about
-    it.
-    """
+    """Whether what the notes print "holds", "fails" or "holds in part"; None where no check is about it."""
     answers = {check.notes for check in checks} - {None}
     return "holds in part" if len(answers) == 2 else next(iter(answers), None)
 

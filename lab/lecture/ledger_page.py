@@ -20,31 +20,25 @@ from lab.store.files import write_atomic
 from lab.verdict.outcomes import STATES
 
 READING = (
-    "The state speaks of what the lecture notes say, at the size and on the data named beside it. It is "
-    "the outcome of a rule "
-    "that was fixed before the numbers were seen.",
+    "The state speaks of what the lecture notes say, at the size and on the data named beside it. It is the "
+    "outcome of a rule that was fixed before the numbers were seen.",
     "Computed claims are reproduced when every check holds and what the notes print is among what holds. "
-    "Where only part of "
-    "the notes' version holds, or none, the row says so and gives the form that does.",
-    "A row that says several things holds where all of them that were tested hold; where its main "
-    "statement alone fared otherwise, "
-    "it says so.",
-    "Trained claims are judged over paired seeds; their pages have intervals, figures and what else "
-    "differs between the arms. Several "
-    "sizes and texts decide together where those that are decided agree, whatever others leave open; where "
-    "they disagree the claim "
-    "is inconclusive. Sweeps with overrides of their own, or on an earlier recipe of stories, are shown "
-    "and decide where there are no others.",
+    "Where only part of the notes' version holds, or none, the row says so and gives the form that does.",
+    "A row that says several things holds where all of them that were tested hold; where its main statement "
+    "alone fared otherwise, it says so.",
+    "Trained claims are judged over paired seeds; their pages have intervals, figures and what else differs "
+    "between the arms. Several sizes and texts decide together where those that are decided agree, whatever "
+    "others leave open; where they disagree the claim is inconclusive. Sweeps with overrides of their own, "
+    "or on an earlier recipe of stories, are shown and decide where there are no others.",
     "The notes are three sets, 000, 001 and 003, on lecture 3 of Stanford's CS336 (2025). They are not "
-    "published here, so each row "
-    "says in its own words what they claim, with the section, and links the paper.",
+    "published here, so each row says in its own words what they claim, with the section, and links the "
+    "paper.",
     "Not measurable at this size: models that a CPU trains can't answer it, for the reason given. Not run: "
-    "without a verdict so far; "
-    "most of these have no ablation yet, and lab claims --todo lists those that have one.",
+    "without a verdict so far; most of these have no ablation yet, and lab claims --todo lists those that "
+    "have one.",
     "Core-minutes are minutes of one core in training steps; evaluation comes on top. The estimate is the "
-    "number of runs times the median pace of the published ones, for "
-    "a claim without an ablation by the plan in the register. One sweep may serve several claims; each "
-    "shows all of it.",
+    "number of runs times the median pace of the published ones, for a claim without an ablation by the plan "
+    "in the register. One sweep may serve several claims; each shows all of it.",
 )
 
 

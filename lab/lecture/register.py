@@ -1,5 +1,4 @@
-"""What do the lecture notes say? The register of their claims, ablations/ledger/*.yaml, one file for each
-section.
+"""What do the lecture notes say? The register of their claims, ablations/ledger/*.yaml, a file a section.
 
 A row holds what stands nowhere else: what the notes say, where, and what the cited source says where they
 differ.

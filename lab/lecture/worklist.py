@@ -1,5 +1,4 @@
-"""What is still to be run for the ledger, and in which order? The cheapest first, published lines counted
-as done.
+"""What is still to be run for the ledger? The cheapest first; what was published counts as done.
 
 A piece of work is one command: `lab publish NAME SETTING` of a sweep that has ended here, `lab
 verify-exact`, `lab measure CLAIM` or `lab sweep NAME`. A sweep serves all the claims of its ablation; what
@@ -148,8 +147,8 @@ def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
             claims = sum(len(open_.claims) for open_ in work[number:])
             print(
                 f"stopped: {len(work) - number} left, for {claims} claims; the next, lab "
-                f"{' '.join(item.command[:2])}, needs about "
-                f"{item.minutes:.1f} core-minutes: make claims BUDGET={math.ceil(item.minutes)}"
+                f"{' '.join(item.command[:2])}, needs about {item.minutes:.1f} core-minutes: make claims "
+                f"BUDGET={math.ceil(item.minutes)}"
             )
             break
         print(
@@ -177,8 +176,7 @@ def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
 
 
 def _carried_out(command: Sequence[str], *, minutes: float | None) -> tuple[int | None, float]:
-    """(exit status of a command of `lab`, core-minutes it took); None where it was stopped at so many
-    minutes.
+    """(exit status of a command of `lab`, or None where it was stopped at so many minutes; core-minutes).
 
     A command holds all cores while it runs: its runs are processes of a server, whose CPU time no one can
     wait for.

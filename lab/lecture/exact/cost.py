@@ -1,8 +1,7 @@
-"""What does a part cost in time, against what it costs in operations? Timed on this machine, pairs
-interleaved.
+"""What does a part of a model cost in time on this machine, against what it costs in operations?
 
-The rules were fixed before the first measurement; ratios are judged by their 95 % interval, and 2 % is too
-small to matter.
+The rules were fixed before the first measurement. Pairs are timed in turns, ratios judged by their 95 %
+interval, and 2 % is too small to matter.
 - flops-not-runtime: matrix products are over 99 % of the operations of a BERT-large layer of 512 tokens, and
   the rest takes over 10 times its share of operations in time, with attention written out and fused (Ivanov
   et al. 2021, 2007.00072).
@@ -72,8 +71,9 @@ class BertLayer(nn.Module):
 
 
 def time_shares(layer: nn.Module, x: Tensor, device: str, repeats: int = 5) -> Shares:
-    """Forward and backward time by class of operation, from torch's profiler; an operation's own time counts,
-    without that of the operations it calls.
+    """Forward and backward time by class of operation, from torch's profiler.
+
+    An operation's own time counts, without that of the operations it calls.
     """
     from torch.profiler import ProfilerActivity, profile
 
@@ -222,9 +222,7 @@ def _repeated(module: nn.Module, x: Tensor, times: int = 20) -> Callable[[], Non
 
 
 class ParallelBlocks(nn.Module):
-    """Blocks x + Attn(N x) + FFN(N x) of the project's parts, with one inward and one outward matrix if
-    fused.
-    """
+    """Blocks x + Attn(N x) + FFN(N x) of the project's parts; fused: one inward and one outward matrix."""
 
     def __init__(self, blocks: Any, *, fused: bool):
         super().__init__()
@@ -307,9 +305,7 @@ def parallel(device: str) -> Measurement:
 
 
 def depth(device: str) -> Measurement:
-    """Measures depth-latency: every deeper model against the one before it, by training steps and by one
-    token.
-    """
+    """Measures depth-latency: every deeper model against the one before it, a training step and one token."""
     from lab.plan.budget import counts
 
     shapes = {1: 384, 4: 192, 16: 96, 64: 48}

@@ -28,8 +28,9 @@ def expert(seed: int, hidden: int = HIDDEN) -> FFN:
 
 
 def mixture(x: Tensor, router: Tensor, experts: list[FFN], *, active: int, normalised: bool = True) -> Tensor:
-    """Every token to its `active` best experts, weighted by the softmax of their scores; x [N, d], router
-    [d, E].
+    """Every token to its `active` best experts, weighted by the softmax of their scores.
+
+    x [N, d], router [d, E]; without `normalised` the softmax runs over all experts.
     """
     scores = x @ router
     best = scores.topk(active, -1)

@@ -91,9 +91,7 @@ def low_rank() -> list[Check]:
 
 
 def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Causal attention in which a group of query heads shares each key and value head; all [B, heads, T,
-    size].
-    """
+    """Causal attention in which query heads share key and value heads, by groups; all [B, heads, T, size]."""
     share = q.shape[1] // k.shape[1]
     return F.scaled_dot_product_attention(
         q, k.repeat_interleave(share, 1), v.repeat_interleave(share, 1), is_causal=True

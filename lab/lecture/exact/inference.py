@@ -51,9 +51,7 @@ def decode(b: int, n: int, d: int, h: int, groups: int) -> tuple[int, int]:
 
 
 def every_decoding_product(b: int, n: int, d: int, h: int, groups: int) -> tuple[int, int]:
-    """As `every_product`, over n steps of one token each; a group's keys and values are read once for its
-    heads.
-    """
+    """As `every_product`, over n steps of one token; the heads of a group read its keys and values once."""
     k, share = d // h, h // groups
     operations = moved = 0
     for t in range(1, n + 1):

@@ -80,9 +80,7 @@ def slope(depths: tuple[int, ...], values: list[float]) -> float:
 
 
 def gradients_at_init(placement: str) -> tuple[list[MeanOfInits], MeanOfInits, list[tuple[str, ...]]]:
-    """Last over first layer's gradient on each of TEXTS; the slope of the last one's over depth; rows of a
-    table.
-    """
+    """(last over first layer's gradient by TEXTS, slope of the last one's over depth, rows of a table)."""
     ratios: list[MeanOfInits] = []
     rows: list[tuple[str, ...]] = []
     for text in TEXTS:
@@ -134,11 +132,9 @@ def gradient_by_layer(device: str) -> Measurement:
         size="decoder, width 192, 6 to 14 layers, d_ff 768, LayerNorm, ReLU",
         confounds=(
             "The paper's bars, 0.06 to 1.3 from first to last, are those of a translation model with an "
-            "encoder; its "
-            "theorem speaks of the last layer and of depth, the two parts about slopes here.",
+            "encoder; its theorem speaks of the last layer and of depth, the two parts about slopes here.",
             "Texts are random: tokens alike or by Zipf's law. The second was added after a first "
-            "measurement on the "
-            "first had shown no growth; rule and outcome stayed.",
+            "measurement on the first had shown no growth; rule and outcome stayed.",
         ),
     )
 

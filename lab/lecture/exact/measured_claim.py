@@ -64,8 +64,7 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredClaim(Measurement):
-    """The content of the file: a measurement, its claim, the machine, and the minutes of one core that it
-    took.
+    """The content of the file: a measurement, its claim, its machine, and the minutes of one core it took.
 
     kind: "init" for claims on fresh models, "cost" for those on time.
     """

@@ -74,6 +74,5 @@ def machine(device: str) -> Machine:
 def _busy(load: float) -> str:
     return (
         f"Other work ran on the machine (load {load:.1f} on {os.cpu_count()} cores): CPU time and "
-        "interleaved pairs "
-        "lessen that, shared caches and memory remain."
+        "interleaved pairs lessen that, shared caches and memory remain."
     )

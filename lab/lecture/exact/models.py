@@ -1,6 +1,4 @@
-"""The project's own model for computed claims: a configuration from `conf/`, a shape of one's own, weights
-in float64.
-"""
+"""The project's own model for computed claims: configured by `conf/`, of a small shape, in float64."""
 
 from __future__ import annotations
 

@@ -101,10 +101,11 @@ class Shares:
 def operation_shares(
     *, rows: int, length: int, d_model: int, heads: int, d_ff: int, fused: bool = False
 ) -> Shares:
-    """Counted for a BERT layer: 2 per multiply-add; per element 5 a softmax, 8 a LayerNorm, 1 a scale,
-    mask, bias, dropout or residual sum, 8 a GELU; the backward pass takes twice the forward pass of each
-    class. With `fused` what happens to scores counts as a product, as it does in the time of a fused
-    kernel.
+    """The operations of a BERT layer, counted.
+
+    2 per multiply-add; per element 5 a softmax, 8 a LayerNorm, 1 a scale, mask, bias, dropout or residual
+    sum, 8 a GELU; the backward pass takes twice the forward pass of each class. With `fused` what happens to
+    scores counts as a product, as it does in the time of a fused kernel.
     """
     tokens, scores = rows * length, rows * heads * length**2
     products = 2 * tokens * (4 * d_model**2 + 2 * d_model * d_ff) + 4 * rows * length**2 * d_model

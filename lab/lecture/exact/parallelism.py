@@ -36,9 +36,7 @@ def ring_all_reduce(parts: list[Tensor]) -> tuple[list[Tensor], int]:
 
 
 def pipeline_bubble(stages: int, batches: int) -> float:
-    """Idle share of a pipeline that runs all forward passes and then all backward passes, each of one unit
-    a stage.
-    """
+    """Idle share of a pipeline that runs all forward passes first, every pass taking one unit a stage."""
     ends: dict[tuple[str, int, int], int] = {}
     free = [0] * stages
     for batch in range(batches):

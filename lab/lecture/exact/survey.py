@@ -101,8 +101,7 @@ def share(
     note: str = "",
     notes: str | None = "holds",
 ) -> Check:
-    """The share of the models of some years for which `matches` is true of a column, which should reach a
-    threshold.
+    """The share of the models of some years whose column `matches`, which should reach a threshold.
 
     of: the column. A model without a value there is left out of the share and counted as unknown.
     """

@@ -77,8 +77,10 @@ def seconds(compute: Callable[[], object], device: str) -> float:
 
 
 def median_rank(n: int, confidence: float = 0.95) -> int:
-    """The k for which the k-th lowest to the k-th highest of n values hold the median with that
-    confidence, counted from 0.
+    """The k, counted from 0, for which the k-th lowest to the k-th highest of n values hold the median.
+
+    They hold it with that confidence, whatever the values' distribution. Raises ValueError for too few
+    values.
     """
     tail, rank = 0.0, -1
     while tail + math.comb(n, rank + 1) / 2**n <= (1 - confidence) / 2:
