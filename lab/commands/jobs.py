@@ -1,18 +1,30 @@
-"""How the jobs of any plan are carried out and told of: trained, taken from published lines, opened again,
-listed, reported.
-"""
+"""How the jobs of any plan are carried out: planned, trained, opened again, taken from published lines."""
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
-from lab.commands import listing, places
-from lab.store.identity import NUMERICS
-from lab.store.run_store import LIKENESS
-from lab.store.states import END_STATES, RESULT_STATES
+from lab.commands import places
+from lab.store.states import END_STATES
 
-MENTIONED = 3
+
+def planned(options: argparse.Namespace, overrides: list[str], *, elsewhere: bool = False) -> Any:
+    """The plan of an ablation as the options ask for it (see `add_planning`), its data prepared."""
+    from lab.plan import planning
+    from lab.sweep.progress import preparing
+
+    with preparing() as show:
+        return planning.make(
+            options.name,
+            overrides,
+            results=places.RESULTS,
+            cache=places.CACHE,
+            seeds=options.seeds,
+            extra_arms=options.extra_arms,
+            hold=options.match,
+            progress=show,
+            elsewhere=elsewhere,
+        )
 
 
 def execute(plan: Any, *, quiet: bool) -> dict[str, str]:
@@ -45,50 +57,10 @@ def execute(plan: Any, *, quiet: bool) -> dict[str, str]:
             follower.close()
 
 
-def told(plan: Any, *, group: str, options: argparse.Namespace, with_report: bool = False) -> int:
-    """Print what came of a plan; 0 when every run has a result."""
-    page = write_report(plan.record, plan.folder) if with_report else None
-    rows = outcomes(plan, group=group)
-    if options.json or not page:
-        listing.show(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "tokens", "val/bpb"))
-    else:
-        listing.print_outcomes(plan.folder)
-        print(f"report: {listing.shown(page)}")
-    return tell_failures(rows)
-
-
-def outcomes(plan: Any, *, group: str) -> list[dict[str, Any]]:
-    """The record of every run of a plan."""
-    return [
-        listing.run_row(places.store(), run_id, group=group, arm=job["manifest"]["job_type"])
-        for run_id, job in plan.jobs.items()
-    ]
-
-
-def tell_failures(rows: list[dict[str, Any]]) -> int:
-    """Say which runs ended early and which have no result; 0 when every run has one."""
-    ended_early = [row for row in rows if row["state"] in RESULT_STATES and row["state"] != "finished"]
-    for row in ended_early[:MENTIONED]:
-        print(f"{row['arm']}, seed {row['seed']}, {row['state']}: {row['reason']}", file=sys.stderr)
-    if len(ended_early) > MENTIONED:
-        print(f"... and {len(ended_early) - MENTIONED} more; see lab status", file=sys.stderr)
-    failed = [row for row in rows if row["state"] not in RESULT_STATES]
-    for reason in sorted({row["reason"] or f"run {row['id']} is {row['state']}" for row in failed}):
-        print(f"error: {reason}", file=sys.stderr)
-    if failed:
-        open_ = any(row["state"] != "failed" for row in failed)
-        way_on = (
-            "the same command goes on with those that have not ended, --retry runs failed ones again"
-            if open_
-            else "--retry runs them again"
-        )
-        print(f"error: {len(failed)} of {len(rows)} runs have no result; {way_on}.", file=sys.stderr)
-    return 1 if failed else 0
-
-
 def reopen(plan: Any) -> None:
     """Make failed runs, and finished ones of another torch or kind of device, pending again."""
     from lab.store.provenance import provenance
+    from lab.store.run_store import LIKENESS
 
     store = places.store()
     for run_id, job in plan.jobs.items():
@@ -108,7 +80,9 @@ def adopt(plan: Any) -> int:
     """
     from lab.config.schema import run_config
     from lab.report.publication import published_runs
+    from lab.store.identity import NUMERICS
     from lab.store.provenance import provenance
+    from lab.store.run_store import LIKENESS
 
     store, entered = places.store(), 0
     for record in published_runs(places.RESULTS):
@@ -119,14 +93,3 @@ def adopt(plan: Any) -> int:
         if all(record["provenance"][key] == here[key] for key in LIKENESS):
             entered += store.adopt(record, run_config(job["config"]), job["manifest"])
     return entered
-
-
-def write_report(plan: dict[str, Any], folder: Path) -> Path:
-    """Write the report of a plan from the runs that the store has; returns the page."""
-    from lab.report import write
-    from lab.verdict.evidence import exact_lines, run_ids
-
-    store = places.store()
-    known = set(store.ids())
-    records = [store.record(run_id) for run_id in run_ids(plan) if run_id in known]
-    return Path(write(plan, records, folder, exact=exact_lines(places.RESULTS)))

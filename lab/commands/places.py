@@ -6,14 +6,18 @@ place.
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lab.store.run_store import RunStore
+if TYPE_CHECKING:
+    from lab.store.run_store import RunStore
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(os.environ.get("LAB_RESULTS", ROOT / "results"))
 CACHE = Path(os.environ.get("LAB_CACHE", ROOT / ".cache"))
 
 
-def store() -> RunStore:
+def store() -> "RunStore":
     """The run store of these results."""
+    from lab.store.run_store import RunStore
+
     return RunStore(RESULTS / "runs")

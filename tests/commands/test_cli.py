@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab.commands import arguments as described
 from lab.commands import places
 from lab.config import compose
 from lab.plan import ablation
@@ -69,8 +68,7 @@ def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(
     )
     text = re.sub("  none: .*\n", "", text)
     (tmp_path / "quick.yaml").write_text(text)
-    for module in (ablation, described):
-        monkeypatch.setattr(module, "ABLATIONS", tmp_path)
+    monkeypatch.setattr(ablation, "ABLATIONS", tmp_path)
     monkeypatch.setattr(ablation, "ROOT", tmp_path)
     command = ("sweep", "quick", *QUICK, "--search")
     assert lab(*command, "--plan") == 0

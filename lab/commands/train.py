@@ -1,14 +1,33 @@
-"""`lab train`."""
+"""`lab train`: one run, or one for each point of a Hydra multirun; nothing is trained twice."""
 
 import argparse
 import sys
 
-from lab.commands import places
-from lab.commands.jobs import execute, reopen, told
+from lab.commands import jobs, places, reports
+from lab.commands.arguments import add_json, add_overrides, add_retry
 from lab.config.strict import ConfigError
 
+HELP = "train one run, or a Hydra multirun with -m"
 
-def train(options: argparse.Namespace, overrides: list[str]) -> int:
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_overrides(parser)
+    add_retry(parser)
+    parser.add_argument(
+        "-m", "--multirun", action="store_true", help="expand sweeps such as ffn_ratio=1,2,4 seed=0,1"
+    )
+    parser.add_argument("--cfg", "-c", choices=("job",), help="print the composed configuration and stop")
+    parser.add_argument(
+        "--info",
+        "-i",
+        nargs="?",
+        const="all",
+        help="Hydra's account of the composition: defaults, defaults-tree, searchpath",
+    )
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, overrides: list[str]) -> int:
     if options.cfg or options.info:
         return _hydra(options, overrides)
     from lab.config.compose import expand
@@ -20,9 +39,9 @@ def train(options: argparse.Namespace, overrides: list[str]) -> int:
         plan = make_single(points, results=places.RESULTS, cache=places.CACHE, progress=show)
     print(f"{len(plan.jobs)} to train: {plan.record['setting']}", file=sys.stderr)
     if options.retry:
-        reopen(plan)
-    execute(plan, quiet=options.json)
-    return told(plan, group="train", options=options)
+        jobs.reopen(plan)
+    jobs.execute(plan, quiet=options.json)
+    return reports.told(plan, group="train", as_json=options.json)
 
 
 def _hydra(options: argparse.Namespace, overrides: list[str]) -> int:

@@ -1,0 +1,32 @@
+"""`lab publish`: a sweep's runs, verdict and report below results/, for a commit."""
+
+import argparse
+
+from lab.commands import listing, places, reports
+from lab.commands.arguments import add_ablation, add_json
+from lab.config.strict import ConfigError
+
+HELP = "write an ablation's runs, verdict and report under results/ for a commit"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_ablation(parser)
+    add_json(parser)
+    parser.add_argument(
+        "setting", nargs="?", metavar="SETTING", help="which of its settings, where there are several"
+    )
+
+
+def run(options: argparse.Namespace, overrides: list[str]) -> int:
+    from lab.report import publication
+
+    plans = {plan["setting"]: plan for plan in reports.plans_here(options.name)}
+    if not plans:
+        raise ConfigError(reports.never_run(options.name))
+    setting = options.setting or (next(iter(plans)) if len(plans) == 1 else "")
+    if setting not in plans:
+        raise ConfigError(f"{options.name} {setting}: name one of its settings here: {', '.join(plans)}.")
+    folder = publication.publish(plans[setting], places.store(), places.RESULTS)
+    rows = [{"id": str(listing.shown(folder)), "state": "published"}]
+    listing.show(rows, as_json=options.json, columns=("id", "state"))
+    return 0

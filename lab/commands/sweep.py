@@ -1,0 +1,72 @@
+"""`lab sweep`: an ablation planned, searched, trained look by look and reported; killed anywhere, the same
+command continues it.
+"""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from lab.commands import jobs, places, plan_rows, reports
+from lab.commands.arguments import add_json, add_planning, add_retry
+
+if TYPE_CHECKING:
+    from lab.plan.planning import Plan
+
+HELP = "run an ablation and write its report; the same command continues it"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_planning(parser)
+    parser.add_argument(
+        "--plan", action="store_true", help="print arms, counts, mismatch and time; start nothing"
+    )
+    parser.add_argument(
+        "--search",
+        action="store_true",
+        help="first search the learning rate of each arm, on seeds of its own; "
+        "then train at each arm's best and at one rate",
+    )
+    parser.add_argument(
+        "--published",
+        action="store_true",
+        help="take runs from the lines published in results/, of this torch and kind of device, "
+        "instead of training them again",
+    )
+    add_retry(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, overrides: list[str]) -> int:
+    plan = jobs.planned(options, overrides)
+    from lab.sweep import stages
+
+    if options.search:
+        stages.refuse_search(plan)
+    if options.plan:
+        plan_rows.show_plan(plan, places.store(), as_json=options.json)
+        if options.search and not options.json:
+            print(stages.foretold(plan))
+        return 0
+
+    def carry_out(part: "Plan", title: str) -> None:
+        part.save()
+        print(f"{options.name}: {title}", file=sys.stderr)
+        if options.retry:
+            jobs.reopen(part)
+        if options.published and (taken := jobs.adopt(part)):
+            print(f"{taken} runs taken from published lines", file=sys.stderr)
+        jobs.execute(part, quiet=options.json)
+
+    try:
+        plan = stages.run(
+            plan,
+            places.store(),
+            carry_out,
+            search=options.search,
+            results=places.RESULTS,
+            stop_early=options.seeds is None,
+        )
+    except stages.Incomplete as incomplete:
+        plan = incomplete.plan
+    plan.save()
+    return reports.told(plan, group=options.name, as_json=options.json, with_report=True)
