@@ -24,8 +24,24 @@ MANIFEST = {
     "group": "ffn-ratio",
     "job_type": "plain_x4",
     "tags": ["ffn_ratio", "nano", "stories"],
-    "counts": {"parameters": 1_234_567, "body_parameters": 1_000_000, "flops_per_token": 7_000_000},
-    "provenance": {"commit": None, "torch": "2.13.0", "device_kind": "cpu"},
+    "counts": {
+        "parameters": 1_234_567,
+        "body_parameters": 1_000_000,
+        "embedding_parameters": 234_567,
+        "flops_per_token": 7_000_000,
+    },
+    "provenance": {
+        "commit": None,
+        "clean": None,
+        "source_hash": "5eed",
+        "python": "3.11.9",
+        "torch": "2.13.0",
+        "device_kind": "cpu",
+        "device": "x86_64",
+        "cores": 2,
+        "threads": 1,
+        "started": "2026-12-01T00:00:00+00:00",
+    },
 }
 CONFIG: dict[str, Any] = {
     "seed": 2,

@@ -16,13 +16,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.config.compose import Override, compose
-    from lab.track import follower as tracker
+    from lab.track.backlog import sync
 
     to = compose([Override(text) for text in overrides]).tracker
     if to.name == "none":
         raise ConfigError("tracker = none: no tracker to send to. Leave it out, or name one.")
-    sent = tracker.sync(
+    sent = sync(
         places.RESULTS / "runs", places.RESULTS / to.name, board=to.name, project=to.project, mode=to.mode
     )
-    listing.show(sent, as_json=options.json, columns=("id", "state", "sent"))
+    listing.show([run.json() for run in sent], as_json=options.json, columns=("id", "state", "sent"))
     return 0

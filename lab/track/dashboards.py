@@ -1,19 +1,17 @@
-"""Where can one look at a run? Each dashboard is a module here behind the same three calls.
-
-    wandb.py         Weights & Biases, online or offline
-    trackio.py       Trackio, one database in a folder
-    tensorboard.py   TensorBoard, event files in a folder
-    layers.py        the picture of a run's layers, shown by all three
+"""Where can one look at a run? Each dashboard is a module here behind the same three calls: wandb, trackio
+and tensorboard.
 
 `open(card, folder=, mode=)` shows a run and returns its Board; `log` adds the row of one step, `close`
-ends it. A row's values are numbers, a picture (the bytes of a PNG) or the text samples of the step (a list
-of records).
+ends it. Text samples show as a table named `samples`, the picture of the layers as `layers`.
 """
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
+
+from lab.track.metrics_tail import StepRow, TextSample
 
 SAMPLE_COLUMNS = ("arm", "seed", "tokens", "prompt", "text")
 
@@ -27,44 +25,59 @@ class Card:
     group: str  # the ablation
     job_type: str  # the arm
     seed: int
-    tags: list[str]
-    config: dict[str, Any]
+    tags: tuple[str, ...]
+    config: Mapping[str, object]  # configuration, counts and provenance, to be shown as they are
 
     @property
     def name(self) -> str:
+        """The run's name for people, not unique: arm and seed."""
         return f"{self.job_type}-seed{self.seed}"
 
-    def sample_rows(self, samples: list[dict[str, Any]]) -> list[list[Any]]:
+    def sample_rows(self, samples: Iterable[TextSample]) -> list[list[str | int]]:
         """Text samples as rows of SAMPLE_COLUMNS."""
-        return [[self.job_type, self.seed, s["tokens"], s["prompt"], s["text"]] for s in samples]
+        return [[self.job_type, self.seed, s.tokens, s.prompt, s.text] for s in samples]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended, as dashboards show it."""
+
+    state: str
+    reason: str | None
+    final: Mapping[str, object]  # the summary as final/<key>
+
+    @classmethod
+    def of(cls, summary: Mapping[str, object]) -> "Ending":
+        """From a summary.json: nested records are flattened with slashes, what is null is left out."""
+        match summary:
+            case {"state": str(state), "reason": str() | None as reason}:
+                return cls(state, reason, dict(_leaves("final", summary)))
+        raise ValueError("summary.json: needs a state and a reason.")
+
+
+def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(f"{name}/{key}", item)
+    elif value is not None:
+        yield name, value
 
 
 class Board(Protocol):
     """A run open at a dashboard. What the dashboard's client raises reaches the caller."""
 
     next_step: int | None  # the first step that the dashboard lacks; None where only the journal knows
-    segment: (
-        str | None
-    )  # what a killed follower leaves half written, to be made afresh; relative to the folder
+    # What a killed follower leaves half written, to be made afresh; relative to the folder.
+    segment: str | None
 
-    def log(self, row: dict[str, Any], *, step: int) -> None: ...
+    def log(self, row: StepRow) -> None:
+        """Add the row of one step; steps grow."""
 
-    def close(self, summary: dict[str, Any] | None) -> None:
-        """Hand over the rest and wait for it. Without a `summary` the run may go on later."""
+    def close(self, ending: Ending | None) -> None:
+        """Hand over the rest and wait for it. Without an `ending` the run may go on later."""
 
 
 def open_run(name: str, card: Card, *, folder: Path, mode: str) -> Board:
-    """Show a run at one of BOARDS."""
+    """Show a run at the dashboard of that name, with the client's own files in `folder`."""
     opened: Board = import_module(f"lab.track.{name}").open(card, folder=folder, mode=mode)
     return opened
-
-
-def final(summary: dict[str, Any]) -> dict[str, Any]:
-    """The summary as `final/<key>`, nested records flattened with slashes, what is null left out."""
-    return dict(_leaves("final", summary))
-
-
-def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
-    if isinstance(value, dict):
-        return [leaf for key, item in value.items() for leaf in _leaves(f"{name}/{key}", item)]
-    return [] if value is None else [(name, value)]

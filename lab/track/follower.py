@@ -1,52 +1,33 @@
 """How do the runs get to a dashboard without ever standing in the way of training?
 
-The run store is the truth and the dashboard a mirror of it. A separate process, the follower, reads
-metrics.jsonl as it grows and logs it to W&B, online where there is a login and offline where there is
-none, or to another of lab/board. Training never waits for it, and a client that hangs or crashes takes
-down only the follower; `sync` sends later what is missing.
+A separate process, the follower, reads metrics.jsonl as it grows and logs it to W&B, online where there is
+a login and offline where there is none, or to another dashboard. Training never waits for it, and a client
+that hangs or crashes takes down only the follower; `lab sync` sends later what is missing
+(lab/track/backlog.py).
 
     <mirror>/follower.log     what the followers and the client had to say
-             lock             held (flock) by the one process that writes to the mirror
              ...              the runs themselves, see lab/track/mirror.py
 """
 
 import contextlib
-import fcntl
 import logging
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from lab.config.strict import ConfigError
-from lab.store.run_store import RunStore
 from lab.track import layers, wandb
-from lab.track.mirror import Journal, Mirror, RunMirror
+from lab.track.login import client_environment, mode_of
+from lab.track.mirror import Mirror, RunMirror, writing
 
 POLL_SECONDS = 2.0
 CLOSE_SECONDS = 4.5  # how long the end of a sweep may wait for its follower
 ORPHAN_SECONDS = 60.0  # how long a follower may go on after its sweep is gone
-CLIENT_PREFIXES = ("WANDB_", "TRACKIO_")
 
 log = logging.getLogger(__name__)
-
-
-def mode_of(board: str, mode: str) -> str:
-    """How a sweep mirrors: as W&B resolves its `mode`, or "local" for a dashboard in a folder."""
-    return wandb.resolve_mode(mode) if board == "wandb" else "local"
-
-
-def client_environment(mode: str) -> dict[str, str]:
-    """This process's environment less all that could name or send a run elsewhere and, but for online,
-    less the key.
-    """
-    passed = wandb.LOGIN_VARIABLES if mode == "online" else wandb.LOGIN_VARIABLES - {"WANDB_API_KEY"}
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(CLIENT_PREFIXES) or k in passed}
-    return {**environment, "WANDB_ERROR_REPORTING": "false"}
 
 
 def follow(mirror: Mirror, *, mode: str, run_ids: list[str], stop: threading.Event) -> None:
@@ -85,25 +66,6 @@ def follow(mirror: Mirror, *, mode: str, run_ids: list[str], stop: threading.Eve
                 break
 
 
-@contextlib.contextmanager
-def _writing(
-    runs_folder: Path, mirror_folder: Path, board: str, project: str, *, wait: bool
-) -> Iterator[Mirror]:
-    """The mirror, held against other processes. Raises BlockingIOError if one has it and `wait` is false."""
-    with _sole_writer(mirror_folder, wait=wait):
-        journal = Journal(mirror_folder / "mirrored.json")
-        yield Mirror(RunStore(runs_folder), mirror_folder, board, project, journal)
-
-
-@contextlib.contextmanager
-def _sole_writer(mirror_folder: Path, *, wait: bool) -> Iterator[None]:
-    """Hold the mirror against other processes. Raises BlockingIOError if one has it and `wait` is false."""
-    mirror_folder.mkdir(parents=True, exist_ok=True)
-    with open(mirror_folder / "lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-
-
 class Follower:
     """A sweep's handle on its follower process. Nothing here raises, and only `close` waits."""
 
@@ -134,7 +96,7 @@ def start(
     """Start a follower for these runs and those announced later; None where it is switched off or can't
     start.
 
-    The follower ends by itself when this process does. Raises ConfigError as `wandb.resolve_mode` does.
+    The follower ends by itself when this process does. Raises ConfigError as `login.resolve_mode` does.
     """
     mode = mode_of(board, mode)
     if mode == "disabled":
@@ -162,7 +124,9 @@ def start(
 
 
 def main(arguments: list[str]) -> None:
-    """The follower process. Arguments: RUNS_FOLDER MIRROR_FOLDER BOARD PROJECT MODE; standard input: run ids."""
+    """The follower process. Arguments: RUNS_FOLDER MIRROR_FOLDER BOARD PROJECT MODE; on standard input run
+    ids, one a line.
+    """
     runs_folder, mirror_folder, board, project, mode = arguments
     os.nice(10)  # training comes first where cores are few
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
@@ -177,68 +141,9 @@ def main(arguments: list[str]) -> None:
         os._exit(1)  # the client hangs, and the sweep that would have ended this process is dead
 
     threading.Thread(target=listen, daemon=True).start()
-    with _writing(Path(runs_folder), Path(mirror_folder), board, project, wait=True) as mirror:
+    folders = Path(runs_folder), Path(mirror_folder)
+    with writing(*folders, board=board, project=project, wait=True) as mirror:
         follow(mirror, mode=mode, run_ids=run_ids, stop=stop)
-
-
-def sync(
-    runs_folder: Path, mirror_folder: Path, *, board: str = "wandb", project: str, mode: str = "auto"
-) -> list[dict[str, Any]]:
-    """Send what the dashboard lacks of the runs in the store; repeating it sends nothing twice.
-
-    To W&B it uploads, unless `mode` is offline. Returns {"id", "state", "sent" (rows)} of each run that
-    has started. The state is "synced" (the dashboard has it to its end), "partial" (it has all there is of
-    a run without an end) or "failed", then with a "reason". Once W&B has not answered in time, the
-    remaining runs are failed untried. This process loses the variables that could name a run. Raises
-    ConfigError if nobody is logged in or another process writes to the mirror.
-    """
-    if board == "wandb":
-        mode = "offline" if mode == "offline" else "online"
-    else:
-        mode = "local"
-    if mode == "online" and not wandb.has_login():
-        raise ConfigError(
-            "sync: no W&B login. Set WANDB_API_KEY or run `wandb login`, then repeat `lab sync`."
-        )
-    environment = client_environment(mode)
-    os.environ |= environment
-    for name in os.environ.keys() - environment.keys():
-        del os.environ[name]
-    try:
-        with _writing(runs_folder, mirror_folder, board, project, wait=False) as mirror:
-            return _send(mirror, mode)
-    except BlockingIOError as error:
-        problem = f"sync: {mirror_folder} is in use by a sweep. Wait for its end, then repeat `lab sync`."
-        raise ConfigError(problem) from error
-
-
-def _send(mirror: Mirror, mode: str) -> list[dict[str, Any]]:
-    results: list[dict[str, Any]] = []
-    unreachable = ""
-    for run_id in mirror.store.ids():
-        result: dict[str, Any] = {"id": run_id, "state": "synced", "sent": 0}
-        if not mirror.is_due(run_id, mode):
-            if mirror.summary(run_id):
-                results.append(result)
-            continue
-        results.append(result)
-        if unreachable:
-            result |= {"state": "failed", "reason": f"not tried after: {unreachable}"}
-            continue
-        began = time.monotonic()
-        try:
-            run = RunMirror(mirror, run_id, mode=mode)
-            if not run.advance():
-                run.close()
-                result["state"] = "partial"
-            result["sent"] = run.sent
-        except Exception as error:
-            result |= {"state": "failed", "reason": str(error)}
-            if mirror.board == "wandb":
-                wandb.restart_client()
-            if time.monotonic() - began >= wandb.INIT_SECONDS:  # a server that refuses does so at once
-                unreachable = str(error)
-    return results
 
 
 if __name__ == "__main__":

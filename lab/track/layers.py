@@ -7,7 +7,14 @@ others, or a step at which all of them jump, shows as a stripe.
 
 import io
 import re
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from lab.store.log_line import DIAGNOSTICS, LogLine
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PANELS = {
     r"grad/norm/block_(\d+)": "gradient norm, before clipping",
@@ -17,9 +24,10 @@ PANELS = {
 Cells = dict[tuple[int, int], float]  # (tokens, layer) -> value
 
 
-def draw(lines: list[dict[str, Any]], *, title: str) -> bytes | None:
+def draw(lines: Iterable[LogLine], *, title: str) -> bytes | None:
     """The picture as a PNG, from the lines of a metrics.jsonl; None where they hold no such signal."""
-    panels = [(label, cells) for pattern, label in PANELS.items() if (cells := _cells(lines, pattern))]
+    diagnostics = [line for line in lines if line.kind == DIAGNOSTICS]
+    panels = [(label, cells) for pattern, label in PANELS.items() if (cells := _cells(diagnostics, pattern))]
     if not panels:
         return None
     import matplotlib
@@ -46,17 +54,16 @@ def preload() -> None:
     import matplotlib.figure  # noqa: F401
 
 
-def _cells(lines: list[dict[str, Any]], pattern: str) -> Cells:
+def _cells(lines: Iterable[LogLine], pattern: str) -> Cells:
     return {
-        (line["tokens"], int(found[1])): value
+        (line.tokens, int(found[1])): value
         for line in lines
-        if line["kind"] == "diagnostics"
-        for key, value in line.items()
+        for key, value in line.values.items()
         if (found := re.fullmatch(pattern, key)) and value is not None
     }
 
 
-def _heat(figure: Any, axis: Any, cells: Cells) -> None:
+def _heat(figure: "Figure", axis: "Axes", cells: Cells) -> None:
     """Pixels of width up to the next measurement; what was not finite or not above 0 stays grey."""
     import numpy as np
     from matplotlib.colors import LogNorm

@@ -1,105 +1,28 @@
-"""One run of the store, shown at a dashboard: which rows it has, what was sent, and where to go on.
+"""The runs of one store at one dashboard: which of them it lacks, and one of them opened there, row by row.
 
-A row is one training step: evaluation, diagnostics, spikes and text samples of the step are columns of its
-row. A spike shows as `spike/<signal>` = its score in standard deviations, with the number of spikes so far
-in `spike/<signal>/count`. The last row of a run that has ended also holds `layers`, the picture of its
-layers.
-
-    <mirror>/mirrored.json    what the dashboard has of each run, see `Journal`
-             ...              the client's own files, see lab/board
+<mirror>/mirrored.json    what the dashboard has of each run, see lab/track/journal.py
+         lock             held (flock) by the one process that writes to the mirror
+         ...              the client's own files, see lab/track/dashboards.py
 """
 
-import json
+import contextlib
+import fcntl
 import logging
-import os
 import shutil
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
 
-from lab.store.files import dumps, write_atomic
+from lab.config.strict import plain, read
+from lab.store.log_line import LogLine
+from lab.store.run_record import Manifest
 from lab.store.run_store import RunStore, without_paths
 from lab.track import layers
-from lab.track.dashboards import Card, open_run
+from lab.track.dashboards import Card, Ending, open_run
+from lab.track.journal import Journal, Mirrored
+from lab.track.metrics_tail import MetricsTail
 
 log = logging.getLogger(__name__)
-
-
-class MetricsTail:
-    """The rows of a metrics.jsonl that may still be growing, the lines of a step merged into one row."""
-
-    def __init__(self, path: Path):
-        self._path = path
-        self._file: BinaryIO | None = None
-        self._forget()
-
-    def _forget(self) -> None:
-        self._torn, self._step = b"", 0
-        self._row: dict[str, Any] = {}
-        self._spikes: Counter[str] = Counter()
-
-    def rows(self, *, ended: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(step, row) of each step completed since the last call; all over again once the file is replaced.
-
-        A step is complete once another step's line follows or, with `ended`, where the file ends.
-        """
-        for line in self._new_lines():
-            if self._row and line["step"] != self._step:
-                yield self._step, self._row
-                self._row = {}
-            self._step = line["step"]
-            self._row |= self._columns(line)
-        if ended and self._row:
-            yield self._step, self._row
-            self._row = {}
-
-    def close(self) -> None:
-        if self._file:
-            self._file.close()
-
-    def _new_lines(self) -> Iterator[dict[str, Any]]:
-        if not self._path.exists():
-            return
-        # Resumed training replaces the file. The old one is held open, so the new one can't get its inode.
-        if self._file is None or os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino:
-            self.close()
-            self._file = open(self._path, "rb")
-            self._forget()
-        *whole, self._torn = (self._torn + self._file.read()).split(b"\n")
-        yield from map(json.loads, whole)
-
-    def _columns(self, line: dict[str, Any]) -> dict[str, Any]:
-        if line["kind"] == "spike":
-            name = f"spike/{line['signal']}"
-            self._spikes[name] += 1
-            return {"tokens": line["tokens"], name: line["score"], f"{name}/count": self._spikes[name]}
-        if line["kind"] == "sample":
-            sample = {key: line[key] for key in ("tokens", "prompt", "text")}
-            return {"tokens": line["tokens"], "samples": [*self._row.get("samples", []), sample]}
-        return {k: v for k, v in line.items() if k not in ("kind", "step") and v is not None}
-
-
-class Journal:
-    """What a dashboard has for certain of each run, {run_id: {mode: entry}}.
-
-    An entry has `step`, the last one in a closed segment; `state`, the end state mirrored, or null; and
-    `segment`, the client's file or folder that is open or was left open by a killed follower, or null.
-    """
-
-    def __init__(self, path: Path):
-        self._path = path
-        self._runs: dict[str, dict[str, dict[str, Any]]] = {}
-        if path.exists():
-            self._runs = json.loads(path.read_text())
-
-    def entry(self, run_id: str, mode: str) -> dict[str, Any]:
-        entries = self._runs.setdefault(run_id, {})
-        return entries.setdefault(mode, {"step": 0, "state": None, "segment": None})
-
-    def save(self) -> None:
-        write_atomic(self._path, dumps(self._runs, indent=1))
 
 
 @dataclass(frozen=True)
@@ -112,47 +35,75 @@ class Mirror:
     project: str
     journal: Journal
 
-    def summary(self, run_id: str) -> dict[str, Any] | None:
+    def ending(self, run_id: str) -> Ending | None:
+        """How the run ended; None where it has not."""
         if not (self.store.folder(run_id) / "summary.json").exists():
             return None
-        return self.store.read(run_id, "summary.json")
+        return Ending.of(self.store.read(run_id, "summary.json"))
 
     def is_due(self, run_id: str, mode: str) -> bool:
         """Whether the run has anything that the dashboard may lack."""
-        summary = self.summary(run_id)
-        if summary is None:
+        ending = self.ending(run_id)
+        if ending is None:
             return (self.store.folder(run_id) / "metrics.jsonl").exists()
-        return bool(summary["state"] != self.journal.entry(run_id, mode)["state"])
+        return ending.state != self.journal.of(run_id, mode).state
 
     def card(self, run_id: str) -> Card:
-        manifest, config = self.store.read(run_id, "manifest.json"), self.store.read(run_id, "config.json")
-        config["data"] = without_paths(config["data"])
-        provenance = {key: manifest[key] for key in ("numerics", "provenance")}
+        """What the dashboard is told of the run, without paths of this machine."""
+        manifest = read(Manifest, self.store.read(run_id, "manifest.json"), source=f"run {run_id}")
+        config = self.store.read(run_id, "config.json")
+        shown = {"numerics": manifest.numerics, "provenance": plain(manifest.provenance)}
         return Card(
             run_id,
             self.project,
-            group=manifest["group"],
-            job_type=manifest["job_type"],
+            group=manifest.group,
+            job_type=manifest.job_type,
             seed=config["seed"],
-            tags=manifest["tags"],
-            config={**config, **manifest["counts"], **provenance},
+            tags=manifest.tags,
+            config={
+                **config,
+                "data": without_paths(config["data"]),
+                **plain(manifest.counts),
+                **shown,
+            },
         )
 
 
+@contextlib.contextmanager
+def writing(
+    runs_folder: Path, mirror_folder: Path, *, board: str, project: str, wait: bool
+) -> Iterator[Mirror]:
+    """The mirror, held against other processes. Raises BlockingIOError if one has it and `wait` is false."""
+    with sole_writer(mirror_folder, wait=wait):
+        journal = Journal(mirror_folder / "mirrored.json")
+        yield Mirror(RunStore(runs_folder), mirror_folder, board, project, journal)
+
+
+@contextlib.contextmanager
+def sole_writer(mirror_folder: Path, *, wait: bool) -> Iterator[None]:
+    """Hold the folder against other processes. Raises BlockingIOError if one has it and `wait` is false."""
+    mirror_folder.mkdir(parents=True, exist_ok=True)
+    with open(mirror_folder / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
 class RunMirror:
-    """One run of the store, open at a dashboard. What the client raises reaches the caller."""
+    """One run of the store, open at a dashboard. What the client raises reaches the caller.
+
+    `sent` counts the rows that were logged.
+    """
 
     def __init__(self, mirror: Mirror, run_id: str, *, mode: str):
-        self._mirror, self._run_id = mirror, run_id
-        self._entry = mirror.journal.entry(run_id, mode)
-        if self._entry["segment"]:
-            _remove(mirror.folder / self._entry["segment"])
+        self._mirror, self._run_id, self._mode = mirror, run_id, mode
+        before = mirror.journal.of(run_id, mode)
+        if before.segment:
+            _remove(mirror.folder / before.segment)
         self._card = mirror.card(run_id)
         self._board = open_run(mirror.board, self._card, folder=mirror.folder, mode=mode)
         next_step = self._board.next_step
-        self._step = self._entry["step"] if next_step is None else next_step - 1
-        self._entry |= {"state": None, "segment": self._board.segment}
-        mirror.journal.save()
+        self._step = before.step if next_step is None else next_step - 1
+        self._note(Mirrored(before.step, None, self._board.segment))
         self._tail = MetricsTail(mirror.store.folder(run_id) / "metrics.jsonl")
         self.sent = 0
 
@@ -167,34 +118,35 @@ class RunMirror:
             raise
 
     def _advance(self) -> bool:
-        summary = self._mirror.summary(self._run_id)  # read first: when it is there, every line is
-        rows = [(s, row) for s, row in self._tail.rows(ended=summary is not None) if s > self._step]
-        if summary is not None and rows:
-            rows[-1][1].update(self._picture())
-        for step, row in rows:
-            self._board.log(row, step=step)
-            self._step = step
+        ending = self._mirror.ending(self._run_id)  # read first: when it is there, every line is
+        rows = [row for row in self._tail.rows(ended=ending is not None) if row.step > self._step]
+        if ending and rows:
+            rows[-1] = replace(rows[-1], picture=self._picture())
+        for row in rows:
+            self._board.log(row)
+            self._step = row.step
             self.sent += 1
-        if summary is None:
+        if ending is None:
             return False
-        self.close(summary)
+        self.close(ending)
         return True
 
-    def close(self, summary: dict[str, Any] | None = None) -> None:
-        """Hand over the rest and note it as mirrored; without a `summary` the run may go on later."""
+    def close(self, ending: Ending | None = None) -> None:
+        """Hand over the rest and note it as mirrored; without an `ending` the run may go on later."""
         self._tail.close()
-        self._board.close(summary)
-        state = summary["state"] if summary else None
-        self._entry |= {"step": self._step, "state": state, "segment": None}
-        self._mirror.journal.save()
+        self._board.close(ending)
+        self._note(Mirrored(self._step, ending.state if ending else None, None))
 
-    def _picture(self) -> dict[str, bytes]:
+    def _note(self, entry: Mirrored) -> None:
+        self._mirror.journal.enter(self._run_id, self._mode, entry)
+
+    def _picture(self) -> bytes | None:
         try:
-            picture = layers.draw(self._mirror.store.metrics(self._run_id), title=self._card.name)
+            lines = map(LogLine.from_plain, self._mirror.store.metrics(self._run_id))
+            return layers.draw(filter(None, lines), title=self._card.name)
         except Exception as error:  # no reason to lose the run
             log.warning("no picture of the layers of run %s: %r", self._run_id, error)
-            return {}
-        return {"layers": picture} if picture else {}
+            return None
 
 
 def _remove(path: Path) -> None:

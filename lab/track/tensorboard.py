@@ -10,17 +10,25 @@ texts, `config` and `final`.
 import json
 import re
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from lab.track.dashboards import SAMPLE_COLUMNS, Card, final
+from lab.track.dashboards import SAMPLE_COLUMNS, Card, Ending
+from lab.track.metrics_tail import StepRow
+
+if TYPE_CHECKING:
+    from tensorboard.compat.proto.summary_pb2 import Summary
 
 
-def open(card: Card, *, folder: Path, mode: str) -> "_Run":
-    return _Run(card, folder)
+def open(card: Card, *, folder: Path, mode: str) -> "TensorboardRun":
+    """Begin an event file in the run's folder; the mode is of no use here."""
+    return TensorboardRun(card, folder)
 
 
-class _Run:
+class TensorboardRun:
+    """A run with an open event file."""
+
     next_step = None
 
     def __init__(self, card: Card, folder: Path):
@@ -36,32 +44,31 @@ class _Run:
         if not before:
             self._add([_text("config", f"```\n{json.dumps(card.config, indent=1)}\n```")])
 
-    def log(self, row: dict[str, Any], *, step: int) -> None:
-        self._tokens = row["tokens"]
-        self._add([self._shown(key, value) for key, value in row.items() if key != "tokens"])
-
-    def close(self, summary: dict[str, Any] | None) -> None:
-        if summary:
-            self._add([_text("final", _table(["key", "value"], [[k, v] for k, v in final(summary).items()]))])
-        self._writer.close()
-
-    def _shown(self, key: str, value: Any) -> Any:
+    def log(self, row: StepRow) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        if isinstance(value, bytes):
-            return Summary.Value(tag=key, image=Summary.Image(colorspace=3, encoded_image_string=value))
-        if isinstance(value, list):
-            return _text(key, _table(SAMPLE_COLUMNS, self._card.sample_rows(value)))
-        return Summary.Value(tag=key, simple_value=value)
+        self._tokens = row.tokens
+        shown = [Summary.Value(tag=key, simple_value=value) for key, value in row.values.items()]
+        if row.samples:
+            shown.append(_text("samples", _table(SAMPLE_COLUMNS, self._card.sample_rows(row.samples))))
+        if row.picture:
+            image = Summary.Image(colorspace=3, encoded_image_string=row.picture)
+            shown.append(Summary.Value(tag="layers", image=image))
+        self._add(shown)
 
-    def _add(self, values: list[Any]) -> None:
+    def close(self, ending: Ending | None) -> None:
+        if ending:
+            self._add([_text("final", _table(("key", "value"), ending.final.items()))])
+        self._writer.close()
+
+    def _add(self, values: "list[Summary.Value]") -> None:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         self._writer.add_event(Event(wall_time=time.time(), step=self._tokens, summary=Summary(value=values)))
 
 
-def _text(tag: str, markdown: str) -> Any:
+def _text(tag: str, markdown: str) -> "Summary.Value":
     from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
     from tensorboard.compat.proto.types_pb2 import DT_STRING
@@ -73,7 +80,7 @@ def _text(tag: str, markdown: str) -> Any:
     )
 
 
-def _table(columns: Any, rows: list[list[Any]]) -> str:
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table; a sample's own line breaks and bars don't end a cell."""
     cells = [[re.sub(r"\s+", " ", str(v)).replace("|", "\\|") for v in row] for row in rows]
     return "\n".join("|".join(row) for row in ([*columns], ["---"] * len(columns), *cells))

@@ -9,20 +9,24 @@ row holds `final/<key>`, and a run that diverged or failed raises an alert.
 
 import io
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from lab.track.dashboards import SAMPLE_COLUMNS, Card, final
+from lab.track.dashboards import SAMPLE_COLUMNS, Card, Ending
+from lab.track.metrics_tail import StepRow
 
 
-def open(card: Card, *, folder: Path, mode: str) -> "_Run":
+def open(card: Card, *, folder: Path, mode: str) -> "TrackioRun":
+    """Show a run in the project's database; one that was there before goes on."""
     for name in [n for n in os.environ if n.startswith("TRACKIO_")]:
         del os.environ[name]  # they could send the run to a server
     os.environ["TRACKIO_DIR"] = str(folder)
-    return _Run(card)
+    return TrackioRun(card)
 
 
-class _Run:
+class TrackioRun:
+    """A run open in Trackio."""
+
     segment = None
 
     def __init__(self, card: Card):
@@ -33,46 +37,47 @@ class _Run:
             card.project,
             name=self._name,
             group=card.group,
-            config={**card.config, "arm": card.job_type, "tags": card.tags},
+            config={**card.config, "arm": card.job_type, "tags": list(card.tags)},
             resume="allow",
             embed=False,
             auto_log_gpu=False,
             auto_log_cpu=False,
         )
         self.next_step = self._last_step() + 1
-        self._held: tuple[int, dict[str, Any]] | None = None
+        self._held: StepRow | None = None
 
-    def log(self, row: dict[str, Any], *, step: int) -> None:
+    def log(self, row: StepRow) -> None:
         self._send_held({})
-        self._held = step, row  # the last row is to hold the end of the run too
+        self._held = row  # the last row is to hold the end of the run too
 
-    def close(self, summary: dict[str, Any] | None) -> None:
+    def close(self, ending: Ending | None) -> None:
         import trackio
 
-        last = self._held[0] if self._held else 0
-        self._send_held(final(summary) if summary else {})
-        if summary and summary["state"] != "finished":
-            self._run.alert(f"{self._card.name} {summary['state']}", text=summary["reason"] or "")
+        last = self._held.step if self._held else 0
+        self._send_held(ending.final if ending else {})
+        if ending and ending.state != "finished":
+            self._run.alert(f"{self._card.name} {ending.state}", text=ending.reason or "")
         trackio.finish()
         if self._last_step() < last:  # the client only warns
             raise OSError(f"Trackio has no step {last} of run {self._card.run_id}")
 
-    def _send_held(self, end: dict[str, Any]) -> None:
+    def _send_held(self, end: Mapping[str, object]) -> None:
         if self._held:
-            step, row = self._held
-            self._run.log({key: self._shown(value) for key, value in {**row, **end}.items()}, step=step)
+            self._run.log({**self._shown(self._held), **end}, step=self._held.step)
             self._held = None
 
-    def _shown(self, value: Any) -> Any:
+    def _shown(self, row: StepRow) -> dict[str, object]:
         import trackio
 
-        if isinstance(value, bytes):
+        shown: dict[str, object] = {"tokens": row.tokens, **row.values}
+        if row.samples:
+            rows = self._card.sample_rows(row.samples)
+            shown |= {"samples": trackio.Table(columns=list(SAMPLE_COLUMNS), data=rows)}
+        if row.picture:
             from PIL import Image
 
-            return trackio.Image(Image.open(io.BytesIO(value)))
-        if isinstance(value, list):
-            return trackio.Table(columns=list(SAMPLE_COLUMNS), data=self._card.sample_rows(value))
-        return value
+            shown |= {"layers": trackio.Image(Image.open(io.BytesIO(row.picture)))}
+        return shown
 
     def _last_step(self) -> int:
         from trackio.sqlite_storage import SQLiteStorage

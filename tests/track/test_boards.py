@@ -16,9 +16,11 @@ import pytest
 
 from lab.config.compose import Override, compose
 from lab.config.strict import ConfigError
+from lab.store.log_line import LogLine
 from lab.store.run_store import RunStore
 from lab.track import follower as tracker
 from lab.track import layers
+from lab.track.backlog import sync
 from tests import tracked_run
 from tests.tracked_run import MARKERS, RUN, SUMMARY, row_of, write_run
 
@@ -100,7 +102,7 @@ def test_a_resumed_run_reads_back_whole(tmp_path: Path, board: str) -> None:
     RunStore(root).finish(RUN, END)
     mirror(board, root, folder, RUN, OTHER)
     mirror(board, root, folder, RUN, OTHER)  # nothing is left to mirror
-    assert [r["sent"] for r in tracker.sync(root, folder, board=board, project="ablation-lab")] == [0, 0]
+    assert [run.rows for run in sync(root, folder, board=board, project="ablation-lab")] == [0, 0]
 
     rows = READERS[board](folder, RUN)
     assert {s: r for s, r in rows.items() if s < 20} == {s: row_of(s) for s in range(1, 20)}
@@ -168,13 +170,13 @@ def test_the_picture_shows_each_layer_in_its_place() -> None:
     from matplotlib import colormaps
     from PIL import Image
 
+    step = LogLine("step", 1, 1, {"train/loss": 5.0})
     lines = [
-        {"kind": "diagnostics", "tokens": 1000 * t, **{f"residual/rms/{i}": 1 for i in range(3)}}
-        for t in range(1, 5)
+        LogLine("diagnostics", t, 1000 * t, {f"residual/rms/{i}": 1 for i in range(3)}) for t in range(1, 5)
     ]
-    lines[2]["residual/rms/1"] = 100
-    lines[3]["residual/rms/2"] = None
-    picture = layers.draw([{"kind": "step", "tokens": 1}, *lines], title="a $b$ run")
+    lines[2].values["residual/rms/1"] = 100
+    lines[3].values["residual/rms/2"] = None
+    picture = layers.draw([step, *lines], title="a $b$ run")
     assert picture is not None
     pixels = Image.open(io.BytesIO(picture)).convert("RGB")
     left, right, top, bottom = extent(pixels, colour(colormaps["viridis"](1.0)))
@@ -185,7 +187,7 @@ def test_the_picture_shows_each_layer_in_its_place() -> None:
     later, higher = right + width // 2, top - height // 2
     assert pixels.getpixel((later, higher)) == (0xD9, 0xD9, 0xD9)
     assert pixels.getpixel((later, bottom - height // 2)) == colour(colormaps["viridis"](0.0))
-    assert layers.draw([{"kind": "step", "tokens": 1}], title="") is None
+    assert layers.draw([step], title="") is None
 
 
 def colour(rgba: tuple[float, ...]) -> tuple[int, ...]:

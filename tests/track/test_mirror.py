@@ -15,7 +15,7 @@ import pytest
 from lab.store.files import write_atomic
 from lab.store.run_store import RunStore
 from lab.track import follower as tracker
-from lab.track import mirror as mirror_of_runs
+from lab.track.metrics_tail import MetricsTail, StepRow
 from tests import tracked_run
 from tests.tracked_run import CONFIG, MARKERS, RUN, SUMMARY, add_samples, digests, row_of, write_run
 
@@ -135,18 +135,18 @@ def test_killed_follower_leaves_neither_a_hole_nor_a_double(tmp_path: Path) -> N
 
 def test_rows_of_a_growing_file(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    tail = mirror_of_runs.MetricsTail(path)
+    tail = MetricsTail(path)
     assert list(tail.rows(ended=False)) == []
     text = "".join(json.dumps({"kind": "step", "step": s, "tokens": s}) + "\n" for s in (1, 2, 3))
     with open(path, "w", buffering=1) as file:
         file.write(text[:-9])  # step 3's line is still being written
         file.flush()
-        assert list(tail.rows(ended=False)) == [(1, {"tokens": 1})]
+        assert list(tail.rows(ended=False)) == [StepRow(1, 1, {})]
         file.write(text[-9:])
         file.flush()
-        assert list(tail.rows(ended=False)) == [(2, {"tokens": 2})]
-    assert list(tail.rows(ended=True)) == [(3, {"tokens": 3})]
+        assert list(tail.rows(ended=False)) == [StepRow(2, 2, {})]
+    assert list(tail.rows(ended=True)) == [StepRow(3, 3, {})]
     assert list(tail.rows(ended=True)) == []
     write_atomic(path, text)  # as resumed training does
-    assert [step for step, _ in tail.rows(ended=True)] == [1, 2, 3]
+    assert [row.step for row in tail.rows(ended=True)] == [1, 2, 3]
     tail.close()

@@ -6,13 +6,13 @@ The server is tests/wandb_server.py on this machine.
 import json
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lab.store.run_store import RunStore
+from lab.track import backlog, wandb
 from lab.track import follower as tracker
-from lab.track import wandb
+from lab.track.backlog import Sent
 from tests import tracked_run
 from tests.tracked_run import MARKERS, RUN, SUMMARY, add_samples, write_run
 from tests.wandb_server import FAILING_STEP, WandbServer, serving
@@ -21,8 +21,8 @@ ambient = tracked_run.ambient
 pytestmark = pytest.mark.usefixtures("ambient")
 
 
-def sync(root: Path, mirror: Path) -> list[dict[str, Any]]:
-    sent = tracker.sync(root, mirror, project="p")
+def sync(root: Path, mirror: Path) -> list[Sent]:
+    sent = backlog.sync(root, mirror, project="p")
     wandb.restart_client()  # as the end of the process does
     return sent
 
@@ -34,15 +34,15 @@ def test_a_resumed_run_continues_its_history_and_shows_how_it_ended(
     with serving() as server:
         monkeypatch.setenv("WANDB_BASE_URL", server.url)
         write_run(root, steps=range(1, 13))
-        assert sync(root, mirror) == [{"id": RUN, "state": "partial", "sent": 11}]
+        assert sync(root, mirror) == [Sent(RUN, "partial", 11)]
         assert server.steps(RUN) == list(range(1, 12))
         RunStore(root).open_metrics(RUN, after=8).close()
         write_run(root, steps=range(9, 21))
         add_samples(root, step=20)
         end = {"state": "diverged", "reason": "loss", "skills": {"recall": {"excess": 0.5, "words": 3}}}
         RunStore(root).finish(RUN, {**SUMMARY, **end})
-        assert sync(root, mirror) == [{"id": RUN, "state": "synced", "sent": 9}]
-        assert [r["sent"] for r in sync(root, mirror)] == [0]
+        assert sync(root, mirror) == [Sent(RUN, "synced", 9)]
+        assert [run.rows for run in sync(root, mirror)] == [0]
 
         assert server.steps(RUN) == list(range(1, 21))
         run = server.runs[RUN]
@@ -125,6 +125,6 @@ def test_what_a_broken_server_lacks_a_good_one_gets_once(
             assert server.steps(RUN) == list(range(1, len(server.steps(RUN)) + 1))
             assert len(server.steps(RUN)) <= FAILING_STEP
         monkeypatch.setenv("WANDB_BASE_URL", server.url)
-        assert [result["state"] for result in sync(root, mirror)] == ["synced"]
+        assert [run.state for run in sync(root, mirror)] == ["synced"]
         assert server.steps(RUN) == list(range(1, 81))
         assert server.runs[RUN]["exit"] == 0

@@ -17,6 +17,9 @@ import pytest
 from lab.config.strict import ConfigError
 from lab.track import follower as tracker
 from lab.track import wandb
+from lab.track.backlog import Sent, sync
+from lab.track.login import resolve_mode
+from lab.track.mirror import sole_writer
 from tests import tracked_run
 from tests.paths import ROOT
 from tests.tracked_run import RUN, SUMMARY, digests, row_of, write_run
@@ -102,21 +105,21 @@ def test_sync_sends_what_is_missing_and_nothing_twice(
     ended = "a" * 12
     write_run(root, steps=range(1, 13))
     write_run(root, steps=range(1, 21), summary={**SUMMARY, "state": "failed"}, run_id=ended)
-    assert tracker.sync(root, mirror, project="p") == [
-        {"id": RUN, "state": "partial", "sent": 11},
-        {"id": ended, "state": "synced", "sent": 20},
+    assert sync(root, mirror, project="p") == [
+        Sent(RUN, "partial", 11),
+        Sent(ended, "synced", 20),
     ]
     # The server lost the tail of what it was sent: only it knows, and it is asked.
     content = json.loads(server.read_text())
     del content[f"online {RUN}"]["rows"][9:]
     server.write_text(json.dumps(content))
     write_run(root, steps=range(13, 21), summary=SUMMARY)
-    assert tracker.sync(root, mirror, project="p") == [
-        {"id": RUN, "state": "synced", "sent": 11},
-        {"id": ended, "state": "synced", "sent": 0},
+    assert sync(root, mirror, project="p") == [
+        Sent(RUN, "synced", 11),
+        Sent(ended, "synced", 0),
     ]
     again = server.read_bytes()
-    assert [result["sent"] for result in tracker.sync(root, mirror, project="p")] == [0, 0]
+    assert [run.rows for run in sync(root, mirror, project="p")] == [0, 0]
     assert server.read_bytes() == again
     content = json.loads(again)
     assert content[f"online {RUN}"] == {
@@ -133,19 +136,19 @@ def test_sync_reports_failures_and_does_not_wait_for_a_dead_server_twice(
     stand_in(tmp_path, monkeypatch, on_init="time.sleep(0.2); raise OSError('timed out')")
     for run_id in ("a" * 12, "b" * 12):
         write_run(tmp_path / "runs", steps=range(1, 5), summary=SUMMARY, run_id=run_id)
-    quick = tracker.sync(tmp_path / "runs", tmp_path / "mirror", project="p")
-    assert [(r["state"], r["reason"]) for r in quick] == [("failed", "timed out")] * 2
+    quick = sync(tmp_path / "runs", tmp_path / "mirror", project="p")
+    assert [(run.state, run.reason) for run in quick] == [("failed", "timed out")] * 2
     monkeypatch.setattr(wandb, "INIT_SECONDS", 0.1)
-    slow = tracker.sync(tmp_path / "runs", tmp_path / "mirror", project="p")
-    assert [r["reason"] for r in slow] == ["timed out", "not tried after: timed out"]
+    slow = sync(tmp_path / "runs", tmp_path / "mirror", project="p")
+    assert [run.reason for run in slow] == ["timed out", "not tried after: timed out"]
 
 
 def test_sync_needs_a_login_and_a_free_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with tracker._sole_writer(tmp_path / "mirror", wait=False), pytest.raises(ConfigError, match="in use"):
-        tracker.sync(tmp_path / "runs", tmp_path / "mirror", project="p")
+    with sole_writer(tmp_path / "mirror", wait=False), pytest.raises(ConfigError, match="in use"):
+        sync(tmp_path / "runs", tmp_path / "mirror", project="p")
     monkeypatch.delenv("WANDB_API_KEY")
     with pytest.raises(ConfigError, match="WANDB_API_KEY"):
-        tracker.sync(tmp_path / "runs", tmp_path / "mirror", project="p")
+        sync(tmp_path / "runs", tmp_path / "mirror", project="p")
 
 
 def test_sync_completes_the_offline_folder_without_a_login(
@@ -155,24 +158,24 @@ def test_sync_completes_the_offline_folder_without_a_login(
     monkeypatch.delenv("WANDB_API_KEY")
     write_run(tmp_path / "runs", steps=range(1, 5), summary=SUMMARY)
     for sent in (4, 0):
-        results = tracker.sync(tmp_path / "runs", tmp_path / "mirror", project="p", mode="offline")
-        assert results == [{"id": RUN, "state": "synced", "sent": sent}]
+        results = sync(tmp_path / "runs", tmp_path / "mirror", project="p", mode="offline")
+        assert results == [Sent(RUN, "synced", sent)]
     (run,) = json.loads(server.read_text()).items()
     assert (run[0], [step for step, _ in run[1]["rows"]]) == (f"offline {RUN}", [1, 2, 3, 4])
 
 
 def test_mode_follows_login_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert wandb.resolve_mode("auto") == "online"
+    assert resolve_mode("auto") == "online"
     monkeypatch.delenv("WANDB_API_KEY")
-    assert wandb.resolve_mode("auto") == "offline"
+    assert resolve_mode("auto") == "offline"
     with pytest.raises(ConfigError, match=r"tracker\.mode = online"):
-        wandb.resolve_mode("online")
+        resolve_mode("online")
 
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / ".netrc").write_text("machine api.wandb.ai login user password secret\n")
-    assert wandb.resolve_mode("auto") == "online"
+    assert resolve_mode("auto") == "online"
     monkeypatch.setenv("WANDB_BASE_URL", "https://wandb.example.org")
-    assert wandb.resolve_mode("auto") == "offline"
+    assert resolve_mode("auto") == "offline"
 
     monkeypatch.setenv("WANDB_MODE", "disabled")
     assert (
@@ -181,4 +184,4 @@ def test_mode_follows_login_and_environment(tmp_path: Path, monkeypatch: pytest.
     )
     monkeypatch.setenv("WANDB_MODE", "sometimes")
     with pytest.raises(ConfigError, match="WANDB_MODE = sometimes"):
-        wandb.resolve_mode("auto")
+        resolve_mode("auto")
