@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from lab.config.strict import read
 from lab.store.files import write_atomic
+from lab.store.log_line import LogLine
+from lab.store.run_record import Summary
 from lab.store.run_store import MetricsLog, RunStore
+from tests.paths import ROOT
 
 RUN = "0123456789ab"
 MARKERS = {
@@ -43,11 +47,10 @@ MANIFEST = {
         "started": "2026-12-01T00:00:00+00:00",
     },
 }
-CONFIG: dict[str, Any] = {
-    "seed": 2,
-    "shape": {"d_model": 48, "d_ff": 192},
-    "data": {"name": "text", "path": "/home/me/a.txt"},
-}
+PUBLISHED = ROOT / "results/norm-placement/nano-stories-cpu-lr/runs.jsonl"
+# A configuration as it was published, with a path that nobody else may see.
+CONFIG: dict[str, Any] = json.loads(PUBLISHED.read_text().splitlines()[0])["config"]
+CONFIG |= {"seed": 2, "data": CONFIG["data"] | {"path": "/home/me/a.txt"}}
 SUMMARY = {"state": "finished", "reason": None, "steps": 20, "val/bpb": 1.75, "val/excess_bpb": None}
 SAMPLES = [{"prompt": "Once | upon", "text": "a\ntime"}, {"prompt": "Mia", "text": "ran"}]
 
@@ -93,13 +96,17 @@ def write_run(
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / "manifest.json", json.dumps({**MANIFEST, "run_id": run_id}))
     write_atomic(folder / "config.json", json.dumps(CONFIG))
+    lines = [line for step in steps for line in lines_of(step)]
     log = MetricsLog(folder / "metrics.jsonl")
-    log.write(line for step in steps for line in lines_of(step))
+    log.write(LogLine(line.pop("kind"), line.pop("step"), line.pop("tokens"), line) for line in lines)
     log.close()
-    store = RunStore(root)
     if summary:
-        store.finish(run_id, summary)
-    return store
+        end_run(root, summary, run_id=run_id)
+    return RunStore(root)
+
+
+def end_run(root: Path, summary: dict[str, Any], *, run_id: str = RUN) -> None:
+    RunStore(root).finish(run_id, read(Summary, summary))
 
 
 def add_samples(root: Path, *, step: int) -> None:

@@ -66,7 +66,7 @@ def _send(mirror: Mirror, mode: str) -> list[Sent]:
     unreachable = ""
     for run_id in mirror.store.ids():
         if not mirror.is_due(run_id, mode):
-            if mirror.ending(run_id):
+            if mirror.store.summary(run_id):
                 results.append(Sent(run_id, "synced"))
             continue
         if unreachable:

@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
+from lab.config.strict import plain
+from lab.store.run_record import Summary
 from lab.track.metrics_tail import StepRow, TextSample
 
 SAMPLE_COLUMNS = ("arm", "seed", "tokens", "prompt", "text")
@@ -38,21 +40,9 @@ class Card:
         return [[self.job_type, self.seed, s.tokens, s.prompt, s.text] for s in samples]
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How a run ended, as dashboards show it."""
-
-    state: str
-    reason: str | None
-    final: Mapping[str, object]  # the summary as final/<key>
-
-    @classmethod
-    def of(cls, summary: Mapping[str, object]) -> "Ending":
-        """From a summary.json: nested records are flattened with slashes, what is null is left out."""
-        match summary:
-            case {"state": str(state), "reason": str() | None as reason}:
-                return cls(state, reason, dict(_leaves("final", summary)))
-        raise ValueError("summary.json: needs a state and a reason.")
+def final(summary: Summary) -> dict[str, object]:
+    """The summary as `final/<key>`: nested records flattened with slashes, what is null left out."""
+    return dict(_leaves("final", plain(summary)))
 
 
 def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
@@ -73,8 +63,8 @@ class Board(Protocol):
     def log(self, row: StepRow) -> None:
         """Add the row of one step; steps grow."""
 
-    def close(self, ending: Ending | None) -> None:
-        """Hand over the rest and wait for it. Without an `ending` the run may go on later."""
+    def close(self, summary: Summary | None) -> None:
+        """Hand over the rest and wait for it. Without a `summary` the run may go on later."""
 
 
 def open_run(name: str, card: Card, *, folder: Path, mode: str) -> Board:

@@ -112,7 +112,7 @@ def start(
                 stdout=output,
                 stderr=output,
                 env=client_environment(mode),
-                cwd=Path(__file__).resolve().parents[1],
+                cwd=Path(__file__).resolve().parents[2],
                 start_new_session=True,  # Ctrl-C is for the sweep; the follower sees its pipe close
             )
     except OSError as error:

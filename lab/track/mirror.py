@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lab.config.strict import plain, read
-from lab.store.log_line import LogLine
-from lab.store.run_record import Manifest
+from lab.config.strict import plain
+from lab.store.run_record import Summary
 from lab.store.run_store import RunStore, without_paths
 from lab.track import layers
-from lab.track.dashboards import Card, Ending, open_run
+from lab.track.dashboards import Card, open_run
 from lab.track.journal import Journal, Mirrored
 from lab.track.metrics_tail import MetricsTail
 
@@ -35,36 +34,28 @@ class Mirror:
     project: str
     journal: Journal
 
-    def ending(self, run_id: str) -> Ending | None:
-        """How the run ended; None where it has not."""
-        if not (self.store.folder(run_id) / "summary.json").exists():
-            return None
-        return Ending.of(self.store.read(run_id, "summary.json"))
-
     def is_due(self, run_id: str, mode: str) -> bool:
         """Whether the run has anything that the dashboard may lack."""
-        ending = self.ending(run_id)
-        if ending is None:
+        summary = self.store.summary(run_id)
+        if summary is None:
             return (self.store.folder(run_id) / "metrics.jsonl").exists()
-        return ending.state != self.journal.of(run_id, mode).state
+        return summary.state != self.journal.of(run_id, mode).state
 
     def card(self, run_id: str) -> Card:
         """What the dashboard is told of the run, without paths of this machine."""
-        manifest = read(Manifest, self.store.read(run_id, "manifest.json"), source=f"run {run_id}")
-        config = self.store.read(run_id, "config.json")
-        shown = {"numerics": manifest.numerics, "provenance": plain(manifest.provenance)}
+        manifest, config = self.store.manifest(run_id), without_paths(self.store.config(run_id))
         return Card(
             run_id,
             self.project,
             group=manifest.group,
             job_type=manifest.job_type,
-            seed=config["seed"],
+            seed=config.seed,
             tags=manifest.tags,
             config={
-                **config,
-                "data": without_paths(config["data"]),
+                **plain(config),
                 **plain(manifest.counts),
-                **shown,
+                "numerics": manifest.numerics,
+                "provenance": plain(manifest.provenance),
             },
         )
 
@@ -118,32 +109,31 @@ class RunMirror:
             raise
 
     def _advance(self) -> bool:
-        ending = self._mirror.ending(self._run_id)  # read first: when it is there, every line is
-        rows = [row for row in self._tail.rows(ended=ending is not None) if row.step > self._step]
-        if ending and rows:
+        summary = self._mirror.store.summary(self._run_id)  # read first: when it is there, every line is
+        rows = [row for row in self._tail.rows(ended=summary is not None) if row.step > self._step]
+        if summary and rows:
             rows[-1] = replace(rows[-1], picture=self._picture())
         for row in rows:
             self._board.log(row)
             self._step = row.step
             self.sent += 1
-        if ending is None:
+        if summary is None:
             return False
-        self.close(ending)
+        self.close(summary)
         return True
 
-    def close(self, ending: Ending | None = None) -> None:
-        """Hand over the rest and note it as mirrored; without an `ending` the run may go on later."""
+    def close(self, summary: Summary | None = None) -> None:
+        """Hand over the rest and note it as mirrored; without a `summary` the run may go on later."""
         self._tail.close()
-        self._board.close(ending)
-        self._note(Mirrored(self._step, ending.state if ending else None, None))
+        self._board.close(summary)
+        self._note(Mirrored(self._step, summary.state if summary else None, None))
 
     def _note(self, entry: Mirrored) -> None:
         self._mirror.journal.enter(self._run_id, self._mode, entry)
 
     def _picture(self) -> bytes | None:
         try:
-            lines = map(LogLine.from_plain, self._mirror.store.metrics(self._run_id))
-            return layers.draw(filter(None, lines), title=self._card.name)
+            return layers.draw(self._mirror.store.metrics(self._run_id), title=self._card.name)
         except Exception as error:  # no reason to lose the run
             log.warning("no picture of the layers of run %s: %r", self._run_id, error)
             return None

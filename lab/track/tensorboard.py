@@ -14,11 +14,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.track.dashboards import SAMPLE_COLUMNS, Card, Ending
+from lab.store.run_record import Summary
+from lab.track.dashboards import SAMPLE_COLUMNS, Card, final
 from lab.track.metrics_tail import StepRow
 
 if TYPE_CHECKING:
-    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.compat.proto import summary_pb2
 
 
 def open(card: Card, *, folder: Path, mode: str) -> "TensorboardRun":
@@ -45,37 +46,40 @@ class TensorboardRun:
             self._add([_text("config", f"```\n{json.dumps(card.config, indent=1)}\n```")])
 
     def log(self, row: StepRow) -> None:
-        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.compat.proto import summary_pb2
 
         self._tokens = row.tokens
-        shown = [Summary.Value(tag=key, simple_value=value) for key, value in row.values.items()]
+        shown = [summary_pb2.Summary.Value(tag=key, simple_value=value) for key, value in row.values.items()]
         if row.samples:
             shown.append(_text("samples", _table(SAMPLE_COLUMNS, self._card.sample_rows(row.samples))))
         if row.picture:
-            image = Summary.Image(colorspace=3, encoded_image_string=row.picture)
-            shown.append(Summary.Value(tag="layers", image=image))
+            image = summary_pb2.Summary.Image(colorspace=3, encoded_image_string=row.picture)
+            shown.append(summary_pb2.Summary.Value(tag="layers", image=image))
         self._add(shown)
 
-    def close(self, ending: Ending | None) -> None:
-        if ending:
-            self._add([_text("final", _table(("key", "value"), ending.final.items()))])
+    def close(self, summary: Summary | None) -> None:
+        if summary:
+            self._add([_text("final", _table(("key", "value"), final(summary).items()))])
         self._writer.close()
 
-    def _add(self, values: "list[Summary.Value]") -> None:
+    def _add(self, values: "list[summary_pb2.Summary.Value]") -> None:
+        from tensorboard.compat.proto import summary_pb2
         from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
 
-        self._writer.add_event(Event(wall_time=time.time(), step=self._tokens, summary=Summary(value=values)))
+        self._writer.add_event(
+            Event(wall_time=time.time(), step=self._tokens, summary=summary_pb2.Summary(value=values))
+        )
 
 
-def _text(tag: str, markdown: str) -> "Summary.Value":
-    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+def _text(tag: str, markdown: str) -> "summary_pb2.Summary.Value":
+    from tensorboard.compat.proto import summary_pb2
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
     from tensorboard.compat.proto.types_pb2 import DT_STRING
 
-    return Summary.Value(
+    text = summary_pb2.SummaryMetadata.PluginData(plugin_name="text")
+    return summary_pb2.Summary.Value(
         tag=tag,
-        metadata=SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text")),
+        metadata=summary_pb2.SummaryMetadata(plugin_data=text),
         tensor=TensorProto(dtype=DT_STRING, string_val=[markdown.encode()]),
     )
 

@@ -12,7 +12,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab.track.dashboards import SAMPLE_COLUMNS, Card, Ending
+from lab.store.run_record import Summary
+from lab.track.dashboards import SAMPLE_COLUMNS, Card, final
 from lab.track.metrics_tail import StepRow
 
 
@@ -50,13 +51,13 @@ class TrackioRun:
         self._send_held({})
         self._held = row  # the last row is to hold the end of the run too
 
-    def close(self, ending: Ending | None) -> None:
+    def close(self, summary: Summary | None) -> None:
         import trackio
 
         last = self._held.step if self._held else 0
-        self._send_held(ending.final if ending else {})
-        if ending and ending.state != "finished":
-            self._run.alert(f"{self._card.name} {ending.state}", text=ending.reason or "")
+        self._send_held(final(summary) if summary else {})
+        if summary and summary.state != "finished":
+            self._run.alert(f"{self._card.name} {summary.state}", text=summary.reason or "")
         trackio.finish()
         if self._last_step() < last:  # the client only warns
             raise OSError(f"Trackio has no step {last} of run {self._card.run_id}")

@@ -14,7 +14,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.track.dashboards import SAMPLE_COLUMNS, Card, Ending
+from lab.store.run_record import Summary
+from lab.track.dashboards import SAMPLE_COLUMNS, Card, final
 from lab.track.metrics_tail import StepRow
 
 if TYPE_CHECKING:
@@ -97,10 +98,10 @@ class WandbRun:
             shown |= {"layers": wandb.Image(Image.open(io.BytesIO(row.picture)))}
         self._run.log(shown, step=row.step)
 
-    def close(self, ending: Ending | None) -> None:
-        if ending:
-            self._run.summary.update({"final/reason": None, **ending.final})  # a failed run may be retried
-            self._run.config.update({"state": ending.state}, allow_val_change=True)
-            if ending.state != "finished":
-                self._run.tags = (*self._card.tags, ending.state)
-        self._run.finish(exit_code=0 if ending and ending.state == "finished" else 1)
+    def close(self, summary: Summary | None) -> None:
+        if summary:
+            self._run.summary.update({"final/reason": None, **final(summary)})  # a failed run may be retried
+            self._run.config.update({"state": summary.state}, allow_val_change=True)
+            if summary.state != "finished":
+                self._run.tags = (*self._card.tags, summary.state)
+        self._run.finish(exit_code=0 if summary and summary.state == "finished" else 1)

@@ -22,7 +22,7 @@ from lab.track import follower as tracker
 from lab.track import layers
 from lab.track.backlog import sync
 from tests import tracked_run
-from tests.tracked_run import MARKERS, RUN, SUMMARY, row_of, write_run
+from tests.tracked_run import MARKERS, RUN, SUMMARY, end_run, row_of, write_run
 
 ambient = tracked_run.ambient
 pytestmark = pytest.mark.usefixtures("ambient")
@@ -99,7 +99,7 @@ def test_a_resumed_run_reads_back_whole(tmp_path: Path, board: str) -> None:
     line = {"kind": "sample", "step": 20, "tokens": 20000, "prompt": "Mia | x", "text": "ran\nhome"}
     with open(root / RUN / "metrics.jsonl", "a") as file:
         file.write(json.dumps(line) + "\n")
-    RunStore(root).finish(RUN, END)
+    end_run(root, END)
     mirror(board, root, folder, RUN, OTHER)
     mirror(board, root, folder, RUN, OTHER)  # nothing is left to mirror
     assert [run.rows for run in sync(root, folder, board=board, project="ablation-lab")] == [0, 0]

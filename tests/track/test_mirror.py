@@ -17,7 +17,7 @@ from lab.store.run_store import RunStore
 from lab.track import follower as tracker
 from lab.track.metrics_tail import MetricsTail, StepRow
 from tests import tracked_run
-from tests.tracked_run import CONFIG, MARKERS, RUN, SUMMARY, add_samples, digests, row_of, write_run
+from tests.tracked_run import CONFIG, MARKERS, RUN, SUMMARY, add_samples, digests, end_run, row_of, write_run
 
 ambient = tracked_run.ambient
 pytestmark = pytest.mark.usefixtures("ambient")
@@ -53,7 +53,7 @@ def test_offline_run_reads_back_whole_and_leaks_nothing(tmp_path: Path) -> None:
     root, mirror = tmp_path / "runs", tmp_path / "wandb"
     write_run(root, steps=range(1, 21))
     add_samples(root, step=20)
-    RunStore(root).finish(RUN, SUMMARY)
+    end_run(root, SUMMARY)
     before = digests(root)
     mirror_offline(root, mirror)
     assert digests(root) == before
@@ -78,8 +78,8 @@ def test_offline_run_reads_back_whole_and_leaks_nothing(tmp_path: Path) -> None:
     assert sorted(run["tags"]) == ["ffn_ratio", "nano", "stories"]
     config = run["config"]["update"]
     assert (config["parameters"], config["flops_per_token"]) == (1_234_567, 7_000_000)
-    assert config["shape"] == {"d_model": 48, "d_ff": 192}
-    assert config["data"] == {"name": "text", "path": None, "validation_path": None}
+    assert {**config["shape"], **CONFIG["shape"]} == config["shape"]
+    assert config["data"] == {**CONFIG["data"], "path": None, "validation_path": None}
 
     metrics = [record["metric"] for record in records if record["type"] == "metric"]
     axes = {metric.get("name", metric.get("glob_name")): metric.get("step_metric") for metric in metrics}

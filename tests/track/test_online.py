@@ -14,7 +14,7 @@ from lab.track import backlog, wandb
 from lab.track import follower as tracker
 from lab.track.backlog import Sent
 from tests import tracked_run
-from tests.tracked_run import MARKERS, RUN, SUMMARY, add_samples, write_run
+from tests.tracked_run import MARKERS, RUN, SUMMARY, add_samples, end_run, write_run
 from tests.wandb_server import FAILING_STEP, WandbServer, serving
 
 ambient = tracked_run.ambient
@@ -39,8 +39,12 @@ def test_a_resumed_run_continues_its_history_and_shows_how_it_ended(
         RunStore(root).open_metrics(RUN, after=8).close()
         write_run(root, steps=range(9, 21))
         add_samples(root, step=20)
-        end = {"state": "diverged", "reason": "loss", "skills": {"recall": {"excess": 0.5, "words": 3}}}
-        RunStore(root).finish(RUN, {**SUMMARY, **end})
+        end = {
+            "state": "diverged",
+            "reason": "loss",
+            "skills": {"recall": {"excess": 0.5, "words": 3, "floor": 1.25, "accuracy": None}},
+        }
+        end_run(root, {**SUMMARY, **end})
         assert sync(root, mirror) == [Sent(RUN, "synced", 9)]
         assert [run.rows for run in sync(root, mirror)] == [0]
 
@@ -56,6 +60,7 @@ def test_a_resumed_run_continues_its_history_and_shows_how_it_ended(
             "final/steps": 20,
             "final/val/bpb": 1.75,
             "final/skills/recall/excess": 0.5,
+            "final/skills/recall/floor": 1.25,
             "final/skills/recall/words": 3,
         }
         last = json.loads(run["history"][19])
