@@ -6,7 +6,6 @@ from pathlib import Path
 
 from lab.commands import listing, places, reports
 from lab.commands.arguments import add_json
-from lab.store.files import dumps, read_record, write_atomic
 from lab.store.states import RESULT_STATES
 
 HELP = "merge the runs that python -m lab.sweep.away DIR trained, and write their report"
@@ -21,28 +20,40 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.sweep import parcel
-    from lab.verdict.evidence import run_ids
 
-    rows, record = parcel.collect(options.folder, places.store()), parcel.plan_of(options.folder)
-    page = None
-    if "arms" in record and any(row["state"] in RESULT_STATES for row in rows):
-        folder = places.RESULTS / "sweeps" / record["ablation"] / record["setting"]
-        folder.mkdir(parents=True, exist_ok=True)
-        if (folder / "plan.json").exists():
-            fix = f"Remove it, and collect {listing.shown(options.folder)} again."
-            known = read_record(folder / "plan.json", fix=fix)
-            ours, theirs = set(run_ids(known)), set(run_ids(record))
-            if ours - theirs:
-                record = known
-            if ours - theirs and theirs - ours:
-                print(
-                    f"the report is that of the sweep here, which has {len(ours - theirs)} other runs; "
-                    "lab sweep with all seeds and arms reports both",
-                    file=sys.stderr,
-                )
-        write_atomic(folder / "plan.json", dumps(record, indent=1))
-        page = reports.write_report(record, folder)
+    collected, page = parcel.collect(options.folder, places.store()), None
+    if any(run.state in RESULT_STATES for run in collected):
+        page = _report(options.folder)
+    rows = [
+        {"id": run.run_id, "state": run.state, "arm": run.arm, "seed": run.seed, "note": run.note}
+        for run in collected
+    ]
     listing.show(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "note"))
     if page and not options.json:
         print(f"report: {listing.shown(page)}")
-    return 0 if all(row["state"] in RESULT_STATES for row in rows) else 1
+    return 0 if all(run.state in RESULT_STATES for run in collected) else 1
+
+
+def _report(folder: Path) -> Path:
+    """Write the report of the folder's sweep; where a sweep here has runs that it lacks, that of the sweep
+    here.
+    """
+    from lab.store import plan_record
+    from lab.sweep import parcel
+
+    record = parcel.plan_of(folder)
+    home = places.RESULTS / "sweeps" / record.ablation / record.setting
+    if (home / "plan.json").exists():
+        fix = f"Remove it, and collect {listing.shown(folder)} again."
+        known = plan_record.load(home / "plan.json", fix=fix)
+        ours, theirs = set(known.run_ids()), set(record.run_ids())
+        if ours - theirs and theirs - ours:
+            print(
+                f"the report is that of the sweep here, which has {len(ours - theirs)} other runs; "
+                "lab sweep with all seeds and arms reports both",
+                file=sys.stderr,
+            )
+        if ours - theirs:
+            record = known
+    plan_record.save(record, home)
+    return reports.write_report(record, home)

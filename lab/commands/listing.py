@@ -1,15 +1,14 @@
-"""What commands print: tables for people, JSON records for machines. Every record of a run carries `id`
-and `state`.
-"""
+"""What commands print: tables for people, JSON for machines. Every record of a run has `id` and `state`."""
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+
+Printed = Mapping[str, object]  # a record as it is printed: names of columns, and plain values
 
 
-def show(rows: list[dict[str, Any]], *, as_json: bool, columns: Sequence[str]) -> None:
+def show(rows: Sequence[Printed], *, as_json: bool, columns: Sequence[str]) -> None:
     """Print records: all of each as JSON, or some of it as a table."""
     if as_json:
         print(json.dumps(rows, indent=1, allow_nan=False))
@@ -24,7 +23,7 @@ def show(rows: list[dict[str, Any]], *, as_json: bool, columns: Sequence[str]) -
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float):

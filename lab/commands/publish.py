@@ -20,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.report import publication
 
-    plans = {plan["setting"]: plan for plan in reports.plans_here(options.name)}
+    plans = reports.plans_here(options.name)
     if not plans:
         raise ConfigError(reports.never_run(options.name))
     setting = options.setting or (next(iter(plans)) if len(plans) == 1 else "")

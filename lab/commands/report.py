@@ -17,15 +17,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.report import write
     from lab.report.publication import published
-    from lab.verdict.evidence import exact_lines
+    from lab.store import exact_check
 
-    here = {plan["setting"]: plan for plan in reports.plans_here(options.name)}
+    here = reports.plans_here(options.name)
     folder = places.RESULTS / "sweeps" / options.name
     pages = [reports.write_report(plan, folder / setting) for setting, plan in here.items()]
     for plan, records in published(places.RESULTS, options.name):
-        if plan["setting"] not in here:
-            exact = exact_lines(places.RESULTS)
-            pages.append(write(plan, records, folder / plan["setting"], exact=exact))
+        if plan.setting not in here:
+            exact = exact_check.load(places.RESULTS)
+            pages.append(write(plan, records, folder / plan.setting, exact=exact))
     if not pages:
         raise ConfigError(reports.never_run(options.name))
     rows = [{"id": str(listing.shown(page)), "state": "written"} for page in pages]

@@ -1,55 +1,61 @@
-"""How an ablation's report is written from the runs of this store, and what is told of it."""
+"""The sweeps that ran here: their plans, how a report is written from the runs of this store, and what is
+told of it.
+"""
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from lab.commands import listing, places, run_rows
 from lab.config.strict import ConfigError, closest
-from lab.store.files import read_record
+
+if TYPE_CHECKING:
+    from lab.plan.planning import Plan
+    from lab.store.plan_record import PlanRecord
 
 
-def told(plan: Any, *, group: str, as_json: bool, with_report: bool = False) -> int:
-    """Print what came of a plan; 0 when every run has a result."""
-    page = write_report(plan.record, plan.folder) if with_report else None
-    rows = run_rows.rows_of(plan, group=group)
-    if as_json or not page:
-        listing.show(rows, as_json=as_json, columns=run_rows.COLUMNS)
+def told(plan: "Plan", *, as_json: bool) -> int:
+    """Write the report of a sweep and print what came of it; 0 when every run has a result."""
+    page = write_report(plan.record, plan.folder)
+    rows = run_rows.rows_of(plan.jobs, group=plan.record.ablation)
+    if as_json:
+        run_rows.show_runs(rows, as_json=True)
     else:
         print_outcomes(plan.folder)
         print(f"report: {listing.shown(page)}")
     return run_rows.tell_failures(rows)
 
 
-def write_report(plan: dict[str, Any], folder: Path) -> Path:
+def write_report(plan: "PlanRecord", folder: Path) -> Path:
     """Write the report of a plan from the runs that the store has; returns the page."""
     from lab.report import write
-    from lab.verdict.evidence import exact_lines, run_ids
+    from lab.store import exact_check
 
     store = places.store()
     known = set(store.ids())
-    records = [store.record(run_id) for run_id in run_ids(plan) if run_id in known]
-    return Path(write(plan, records, folder, exact=exact_lines(places.RESULTS)))
+    records = [store.record(run_id) for run_id in plan.run_ids() if run_id in known]
+    return write(plan, records, folder, exact=exact_check.load(places.RESULTS))
 
 
 def print_outcomes(folder: Path) -> None:
     """One line a claim, from the folder's verdict; one an arm where no claim was fixed beforehand."""
-    verdict = json.loads((folder / "verdict.json").read_text())
-    for claim in verdict["claims"]:
-        print(f"{claim['id']}: {claim['outcome']}. {claim['why']}")
-    for arm in verdict["arms"] if not verdict["claims"] else ():
-        mean = arm["bpb"]["mean"] if arm["bpb"] else None
-        print(f"{arm['label']}: {'no finished run' if mean is None else f'{mean:.4f} bits a byte'}")
+    from lab.verdict import verdict_record
+
+    verdict = verdict_record.load(folder / "verdict.json")
+    for claim in verdict.claims:
+        print(f"{claim.id}: {claim.outcome}. {claim.why}")
+    for arm in verdict.arms if not verdict.claims else ():
+        print(f"{arm.label}: {f'{arm.bpb.mean:.4f} bits a byte' if arm.bpb else 'no finished run'}")
 
 
-def plans_here(name: str | None = None) -> list[dict[str, Any]]:
-    """The plans of the sweeps that ran here, or of one ablation. Raises ConfigError for an unknown name."""
+def plans_here(name: str) -> "dict[str, PlanRecord]":
+    """The plans of an ablation's sweeps here, by setting. Raises ConfigError for an unknown name."""
     from lab.plan.ablation import names
+    from lab.store import plan_record
 
-    if name is not None and name not in (known := names()):
+    if name not in (known := names()):
         raise ConfigError(f"{name}: no such ablation.{closest(name, known)} Known: {', '.join(known)}.")
-    paths = sorted((places.RESULTS / "sweeps").glob(f"{name or '*'}/*/plan.json"))
-    return [read_record(path, fix="Remove it, then repeat the sweep.") for path in paths]
+    plans = map(plan_record.load, sorted((places.RESULTS / "sweeps" / name).glob("*/plan.json")))
+    return {plan.setting: plan for plan in plans}
 
 
 def never_run(name: str) -> str:

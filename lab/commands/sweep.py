@@ -52,10 +52,10 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
         part.save()
         print(f"{options.name}: {title}", file=sys.stderr)
         if options.retry:
-            jobs.reopen(part)
-        if options.published and (taken := jobs.adopt(part)):
+            jobs.reopen(part.jobs)
+        if options.published and (taken := jobs.adopt(part.jobs)):
             print(f"{taken} runs taken from published lines", file=sys.stderr)
-        jobs.execute(part, quiet=options.json)
+        jobs.execute(part.work, quiet=options.json)
 
     try:
         plan = stages.run(
@@ -69,4 +69,4 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
     except stages.Incomplete as incomplete:
         plan = incomplete.plan
     plan.save()
-    return reports.told(plan, group=options.name, as_json=options.json, with_report=True)
+    return reports.told(plan, as_json=options.json)

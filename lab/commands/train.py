@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from lab.commands import jobs, places, reports
+from lab.commands import jobs, places, run_rows
 from lab.commands.arguments import add_json, add_overrides, add_retry
 from lab.config.strict import ConfigError
 
@@ -31,17 +31,19 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
     if options.cfg or options.info:
         return _hydra(options, overrides)
     from lab.config.compose import expand
-    from lab.plan.planning import make_single
+    from lab.plan.single import single_runs
     from lab.sweep.progress import preparing
 
     points = expand(overrides) if options.multirun else [overrides]
     with preparing() as show:
-        plan = make_single(points, results=places.RESULTS, cache=places.CACHE, progress=show)
-    print(f"{len(plan.jobs)} to train: {plan.record['setting']}", file=sys.stderr)
+        work = single_runs(points, results=places.RESULTS, cache=places.CACHE, progress=show)
+    print(f"{len(work.jobs)} to train: {work.setting}", file=sys.stderr)
     if options.retry:
-        jobs.reopen(plan)
-    jobs.execute(plan, quiet=options.json)
-    return reports.told(plan, group="train", as_json=options.json)
+        jobs.reopen(work.jobs)
+    jobs.execute(work, quiet=options.json)
+    rows = run_rows.rows_of(work.jobs, group="train")
+    run_rows.show_runs(rows, as_json=options.json)
+    return run_rows.tell_failures(rows)
 
 
 def _hydra(options: argparse.Namespace, overrides: list[str]) -> int:

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
         places.store(),
         results=places.RESULTS,
         cache=places.CACHE,
-        carry_out=lambda plan: execute(plan, quiet=options.json),
+        carry_out=lambda work: execute(work, quiet=options.json),
     )
     rungs = tuning.Rungs.of(
         trials.steps, points=trials.points, factor=options.factor if options.factor > 1 else None

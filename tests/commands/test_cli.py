@@ -14,6 +14,7 @@ import yaml
 
 from lab.commands import places
 from lab.config import compose
+from lab.config.strict import plain
 from lab.plan import ablation
 from lab.sweep import away as worker
 
@@ -118,7 +119,7 @@ def test_published_runs_of_the_torch_of_here_are_taken_over(lab, tmp_path, monke
     assert len(list((tmp_path / "runs").glob("*/metrics.jsonl"))) == 3 - taken
     assert ("2 runs taken from published lines" in capsys.readouterr().err) == (taken == 2)
     if taken:
-        assert [places.store().record(record["run_id"]) for record in records] == records
+        assert [plain(places.store().record(record["run_id"])) for record in records] == records
     assert lab("status") == 0
 
 
@@ -195,7 +196,7 @@ def test_a_branch_starts_from_a_kept_checkpoint_and_says_so(lab, capsys):
     assert f"Every arm starts from checkpoint {parent}@6, after 6,144 tokens." in " ".join(plan["notes"])
     assert f"init_from={parent}@6" in plan["overrides"]
     child = places.store().record(plan["arms"][0]["runs"]["0"])
-    assert child["config"]["init_from"] == f"{parent}@6" and child["parent"]["tokens"] == 6144
+    assert child.config.init_from == f"{parent}@6" and child.parent.tokens == 6144
     assert (places.RESULTS / "runs" / parent / "checkpoint/6.keep").exists()
     assert lab("publish", "regularization", plan["setting"]) == 0
     capsys.readouterr()

@@ -11,8 +11,9 @@ import yaml
 
 from lab.commands import places
 from lab.config import compose
+from lab.config.strict import plain
 from lab.plan import planning
-from lab.verdict import seed_noise as noise
+from lab.store.noise_record import TWIN
 
 TINY = {
     "size/nano.yaml": {
@@ -63,21 +64,17 @@ def measured(lab):
 
 
 def test_the_file_is_the_spread_of_sixteen_runs(measured):
-    baseline, twin = measured["runs"]["baseline"], measured["runs"][noise.TWIN]
+    baseline, twin = measured["runs"]["baseline"], measured["runs"][TWIN]
     runs = {*baseline.values(), *twin.values()}
     assert runs == set(places.store().ids()) and len(runs) == 16 and measured["seeds"] == list(range(8))
     assert {"val/bpb", "val/excess_bpb", "train/loss", "gap"} <= set(measured["metrics"])
     found = measured["metrics"]["val/bpb"]
     for name, of in measured["runs"].items():
         records = {seed: places.store().record(run_id) for seed, run_id in of.items()}
-        assert {seed: record["summary"]["val/bpb"] for seed, record in records.items()} == found["values"][
-            name
-        ]
-        assert {str(record["config"]["seed"]) for record in records.values()} == set(of)
-    assert {places.store().record(run_id)["config"]["optimizer"]["eps"] for run_id in twin.values()} == {
-        1.1e-8
-    }
-    first, second = (list(found["values"][name].values()) for name in ("baseline", noise.TWIN))
+        assert {seed: record.ended.bpb for seed, record in records.items()} == found["values"][name]
+        assert {str(record.seed) for record in records.values()} == set(of)
+    assert {places.store().config(run_id).optimizer.eps for run_id in twin.values()} == {1.1e-8}
+    first, second = (list(found["values"][name].values()) for name in ("baseline", TWIN))
     assert found["seed_sd"] == pytest.approx(statistics.stdev(first) / statistics.fmean(first))
     gaps = [b / a - 1 for a, b in zip(first, second, strict=True)]
     assert found["paired_sd"] == pytest.approx(statistics.stdev(gaps)) and found["paired_sd"] > 0
@@ -115,7 +112,7 @@ def test_a_sweep_of_the_setting_shares_its_runs_and_says_its_noise(lab, measured
 def test_plans_hold_the_noise_of_their_setting_alone(measured):
     def held(*overrides, **options):
         made = planning.make("norm", overrides, results=places.RESULTS, cache=places.CACHE, **options)
-        return made.record.get("noise")
+        return plain(made.record.noise)
 
     assert held() == held(hold="none") == measured
     assert held("optimizer.lr=1e-3") is None and held("data.seed=5") is None
