@@ -18,14 +18,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.report import publication
-
     plans = reports.plans_here(options.name)
     if not plans:
         raise ConfigError(reports.never_run(options.name))
     setting = options.setting or (next(iter(plans)) if len(plans) == 1 else "")
     if setting not in plans:
         raise ConfigError(f"{options.name} {setting}: name one of its settings here: {', '.join(plans)}.")
+    from lab.report import publication
+
     folder = publication.publish(plans[setting], places.store(), places.RESULTS)
     rows = [{"id": str(listing.shown(folder)), "state": "published"}]
     listing.show(rows, as_json=options.json, columns=("id", "state"))

@@ -15,11 +15,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
+    here = reports.plans_here(options.name)
     from lab.report import write
     from lab.report.publication import published
     from lab.store import exact_check
 
-    here = reports.plans_here(options.name)
     folder = places.RESULTS / "sweeps" / options.name
     pages = [reports.write_report(plan, folder / setting) for setting, plan in here.items()]
     for plan, records in published(places.RESULTS, options.name):

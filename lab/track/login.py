@@ -28,8 +28,8 @@ def resolve_mode(mode: str) -> str:
     Raises ConfigError for an unknown mode, and for online where nobody is logged in.
     """
     key, wanted = "tracker.mode", mode
-    if os.environ.get("WANDB_MODE"):
-        key, wanted = "WANDB_MODE", os.environ["WANDB_MODE"]
+    if ambient := os.environ.get("WANDB_MODE"):
+        key, wanted = "WANDB_MODE", ambient
     if wanted == "auto":
         return "online" if has_login() else "offline"
     if wanted not in ("online", "offline", "disabled"):
