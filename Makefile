@@ -15,7 +15,7 @@ GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin
 UNKNOWN := $(filter-out $(KNOWN) MAKEOVERRIDES -*-%,$(GIVEN))
 $(if $(UNKNOWN),$(error $(UNKNOWN): no such variable here. Known: $(KNOWN); what is for lab itself goes into ARGS))
 
-.PHONY: help setup test lint status noise claims verify-exact bench gpu-check clean $(SWEEPS)
+.PHONY: help setup test lint status noise claims site verify-exact bench gpu-check clean $(SWEEPS)
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 24
@@ -56,6 +56,10 @@ verify-exact: $(VENV)/installed  ## compute every exact claim of the lecture
 
 claims: $(VENV)/installed  ## run what the ledger lacks, cheapest first: BUDGET=core-minutes
 	@$(BIN)/lab claims --run --budget $(or $(BUDGET),60)
+
+site: $(VENV)/installed  ## build the pages of every published report and of the ledger into site/
+	@rm -rf site
+	@$(BIN)/lab site site
 
 test: $(VENV)/installed-test  ## run the tests
 	@$(BIN)/python -m pytest

@@ -43,7 +43,7 @@ def publish(
     """A published sweep whose verdict says `outcome` of `claim`."""
     folder = results / ablation / setting
     (folder / "figures").mkdir(parents=True)
-    (folder / "figures" / "final.png").touch()
+    (folder / "figures" / "final.svg").touch()
     plan, records = sweep({"plain_x1": [1.5, 1.5], "plain_x4": [1.5, 1.5]}, claims=[])
     plan |= {"data": setting.split("-")[1], "overrides": list(overrides)}
     for number, record in enumerate(records):

@@ -27,6 +27,7 @@ COMMANDS = (
     "status",
     "report",
     "publish",
+    "site",
     "axes",
     "baselines",
     "skills",

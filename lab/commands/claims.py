@@ -5,13 +5,14 @@ import sys
 
 from lab.commands import listing, places
 from lab.commands.arguments import add_json, not_negative
+from lab.config.strict import plain
 
 HELP = "the ledger of 114 claims; what is left to run, and running it"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--write", action="store_true", help="write results/LEDGER.md and results/ledger.html"
+        "--write", action="store_true", help="write results/LEDGER.md"
     )
     parser.add_argument("--todo", action="store_true", help="list what is still to be run, cheapest first")
     parser.add_argument(
@@ -29,28 +30,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.lecture import ledger, worklist
 
-    rows = ledger.rows(places.RESULTS)
+    known = ledger.load(places.RESULTS)
     if options.write:
-        from lab.lecture import ledger_page as page
+        from lab.lecture import ledger_page
 
-        for path in page.write(rows, ledger.beyond_register(places.RESULTS), places.RESULTS):
-            print(listing.shown(path), file=sys.stderr)
+        print(listing.shown(ledger_page.write(known, places.RESULTS)), file=sys.stderr)
     if options.go:
-        return worklist.run(worklist.open_work(rows, places.RESULTS), places.RESULTS, budget=options.budget)
+        work = worklist.open_work(known, places.RESULTS)
+        return worklist.run(work, places.RESULTS, budget=options.budget)
     if options.todo:
-        work = [
+        listed = [
             {
                 "id": " ".join(item.command),
                 "state": "open",
                 "core_minutes": item.minutes,
                 "claims": ", ".join(item.claims),
             }
-            for item in worklist.open_work(rows, places.RESULTS)
+            for item in worklist.open_work(known, places.RESULTS)
         ]
-        listing.show(work, as_json=options.json, columns=("id", "core_minutes", "claims"))
+        listing.show(listed, as_json=options.json, columns=("id", "core_minutes", "claims"))
         return 0
     shown = [
-        {**row, **{f"minutes_{key}": value for key, value in row["core_minutes"].items()}} for row in rows
+        plain(row) | {"minutes_estimate": row.core_minutes.estimate, "minutes_spent": row.core_minutes.spent}
+        for row in known.rows
     ]
     listing.show(
         shown,

@@ -5,6 +5,7 @@ import sys
 
 from lab.commands import listing, places
 from lab.commands.arguments import add_claims, add_json
+from lab.config.strict import plain
 
 HELP = "compute every exact claim; fails if a check does"
 
@@ -15,11 +16,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
-    from lab.lecture.exact import verify
+    from lab.lecture.exact.verify import verify
+    from lab.store import exact_check
 
-    records = verify.verify(options.names)
-    rows = [{"id": r["claim"], "state": "holds" if r["holds"] else "fails", **r} for r in records]
+    checks = verify(options.names)
+    rows = [{"id": c.claim, "state": "holds" if c.holds else "fails", **plain(c)} for c in checks]
     listing.show(rows, as_json=options.json, columns=("id", "state", "check", "expected", "measured"))
     if not options.names:
-        print(listing.shown(verify.write(records, places.RESULTS)), file=sys.stderr)
-    return 0 if all(r["holds"] for r in records) else 1
+        print(listing.shown(exact_check.save(checks, places.RESULTS)), file=sys.stderr)
+    return 0 if all(check.holds for check in checks) else 1

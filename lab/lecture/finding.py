@@ -160,7 +160,7 @@ def of_sweep(sweep: JudgedSweep) -> list[Finding]:
     seconds = sum(run.summary.seconds or 0.0 for run in sweep.runs if run.summary)
     devices = sorted({run.provenance.device for run in sweep.runs})
     commits = sorted({str(run.provenance.commit) for run in sweep.runs})
-    figures = sorted(path.name for path in (folder / "figures").glob("*.png"))
+    figures = sorted(path.name for path in (folder / "figures").glob("*.svg"))
     return [
         Finding(
             claim=claim.id,

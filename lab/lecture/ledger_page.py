@@ -42,7 +42,6 @@ READING = (
 )
 
 
-TEMPLATE = Path(__file__).with_name("ledger.html")
 COLUMNS = ("claim", "state", "kind", "core-minutes: estimate", "spent", "evidence")
 KINDS = {"exact": "computed", "init": "fresh models", "cost": "timed", "trained": "trained"}
 PRINTED = {"holds": "as the notes print it", "fails": "against what the notes print", None: ""}
@@ -116,13 +115,15 @@ class LedgerPage:
     columns: tuple[str, ...]
 
 
-def write(ledger: Ledger, results: Path) -> list[Path]:
-    """Write LEDGER.md and ledger.html below `results`; the same ledger gives the same bytes."""
-    content = page(ledger)
-    paths = [results / "LEDGER.md", results / "ledger.html"]
-    write_atomic(paths[0], markdown(content))
-    write_atomic(paths[1], html.render(content, {}, template=TEMPLATE))  # type: ignore[arg-type]
-    return paths
+def write(ledger: Ledger, results: Path) -> Path:
+    """Write LEDGER.md below `results` and return its path; the same ledger gives the same bytes."""
+    write_atomic(results / "LEDGER.md", markdown(page(ledger)))
+    return results / "LEDGER.md"
+
+
+def of_site(ledger: Ledger) -> str:
+    """ledger.html, at the top of the site (lab/report/static_site.py); the same ledger gives the same text."""
+    return html.of_site(page(ledger), template=Path(__file__).with_name("ledger.html"), root="")
 
 
 def page(ledger: Ledger) -> LedgerPage:
@@ -222,7 +223,7 @@ def markdown(content: LedgerPage) -> str:
     lines += [f"| {state} | {count} |" for state, count in content.counts.items()]
     lines += [
         "",
-        "`lab claims --write` makes this page from committed files. [The same in a browser](ledger.html).",
+        "`lab claims --write` makes this page from committed files; `make site` shows it in a browser.",
         "",
     ]
     for section, claims in content.sections.items():

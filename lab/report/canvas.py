@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -62,8 +63,23 @@ def settled(figure: Figure) -> Figure:
 
 
 def svg(figure: Figure) -> bytes:
-    """The figure as an SVG document, the same bytes for the same figure."""
-    return _save(figure, "svg", {"Date": None, "Creator": None})
+    """The figure as an SVG document, the same bytes for the same figure and matplotlib.
+
+    Its paths keep coordinates to a hundredth of a point, an eightieth of a pixel, which makes it smaller than
+    the PNG picture.
+    """
+    written = _save(figure, "svg", {"Date": None, "Creator": None})
+    return re.sub(rb' d="[^"]*"', lambda path: _short(path[0]), written)
+
+
+def _short(path: bytes) -> bytes:
+    """A path without the digits and blanks that nobody sees."""
+    path = re.sub(rb"-?\d+\.\d{3,}", _hundredths, path)
+    return re.sub(rb" (?=\n)|(?<=[MLQC]) ", b"", path)
+
+
+def _hundredths(number: re.Match[bytes]) -> bytes:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".").encode()
 
 
 def png(figure: Figure) -> bytes:

@@ -1,24 +1,53 @@
-"""report.html: one file that opens from disk without network and runs nothing but its own few lines of
-script.
+"""Pages for a browser, which load nothing from elsewhere and run nothing but their own few lines of script.
 
-Jinja2 escapes every value; pictures are SVG in data: addresses, where no script runs; the content security
-policy allows style and script by their hash alone.
+A page takes one of two forms. report.html of a sweep is a single file: style and script stand in it and the
+content security policy allows them by their hash alone; pictures are SVG in data: addresses. A page of the
+site shares style and script with the others, and its policy allows what comes from the site itself.
+Jinja2 escapes every value, and no script runs inside a picture.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
+ASSETS = ("report.css", "report.js")
 
 
-def render(
-    content: dict[str, Any], pictures: dict[str, bytes], *, template: Path = FOLDER / "template.html"
-) -> str:
-    """The page of `content` (lab/report/page.py) with `pictures`, SVG documents by figure name."""
+def single_file(content: dict[str, Any], pictures: Mapping[str, bytes]) -> str:
+    """report.html of `content` (lab/report/page.py) with `pictures`, SVG documents by figure name."""
+    assets = {name: (FOLDER / name).read_text(encoding="utf-8") for name in ASSETS}
+    style, script = (f"'sha256-{_base64(_sha256(text))}'" for text in assets.values())
+    addresses = {name: f"data:image/svg+xml;base64,{_base64(svg)}" for name, svg in pictures.items()}
+    return _render(
+        FOLDER / "report.html",
+        page=content,
+        pictures=addresses,
+        policy=_policy(image="data:", style=style, script=script),
+        root=None,
+        assets=assets,
+    )
+
+
+def of_site(content: Any, *, template: Path, root: str, pictures: Mapping[str, str] | None = None) -> str:
+    """A page of the site. root: relative address of the site's folder as seen from the page, "../../" for
+    one two folders down; pictures: relative addresses of the figures by name.
+    """
+    return _render(
+        template,
+        page=content,
+        pictures=pictures or {},
+        policy=_policy(image="'self'", style="'self'", script="'self'"),
+        root=root,
+        assets={},
+    )
+
+
+def _render(template: Path, *, policy: str, assets: Mapping[str, str], **values: Any) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -28,18 +57,20 @@ def render(
         undefined=StrictUndefined,
         trim_blocks=True,
     )
-    assets = {name: (FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "report.js")}
-    return environment.get_template(template.name).render(
-        page=content,
-        pictures={
-            name: f"data:image/svg+xml;base64,{_base64(picture)}" for name, picture in pictures.items()
-        },
-        style=Markup(assets["report.css"]),
-        script=Markup(assets["report.js"]),
-        hashes={
-            name: "sha256-" + _base64(hashlib.sha256(text.encode()).digest()) for name, text in assets.items()
-        },
+    trusted = {name: Markup(text) for name, text in assets.items()}
+    return environment.get_template(template.name).render(policy=Markup(policy), assets=trusted, **values)
+
+
+def _policy(*, image: str, style: str, script: str) -> str:
+    """A content security policy that allows pictures, style and script from these sources and nothing else."""
+    return (
+        f"default-src 'none'; img-src {image}; style-src {style}; script-src {script}; "
+        "base-uri 'none'; form-action 'none'"
     )
+
+
+def _sha256(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
 
 
 def _base64(content: bytes) -> str:

@@ -27,7 +27,7 @@ def render(content: dict[str, Any]) -> str:
         lines += [
             f"## {escape(heading)}",
             "",
-            f"![{escape(heading)}](figures/{name}.png)",
+            f"![{escape(heading)}](figures/{name}.svg)",
             "",
             escape(caption),
             "",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.config.strict import ConfigError
-from lab.report import write
+from lab.report import build, write_record
 from lab.store.curves import halved
 from lab.store.files import dumps, read_lines, write_atomic
 from lab.store.run_store import RunStore
@@ -54,7 +54,7 @@ def publish(plan: dict[str, Any], store: RunStore, results: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "".join(line + "\n" for line in lines))
     write_atomic(folder / "plan.json", dumps(plan, indent=1))
-    write(plan, [json.loads(line) for line in lines], folder, exact=exact_lines(results))
+    write_record(build(plan, [json.loads(line) for line in lines], exact=exact_lines(results)), folder)
     return folder
 
 
@@ -78,5 +78,10 @@ def published_runs(results: Path) -> Iterator[dict[str, Any]]:
 
 def published(results: Path, name: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Plan and records of every published sweep of an ablation."""
-    for path in sorted((results / name).glob("*/plan.json")):
-        yield json.loads(path.read_text()), list(read_lines(path.parent / "runs.jsonl"))
+    for folder in published_folders(results, name):
+        yield json.loads((folder / "plan.json").read_text()), list(read_lines(folder / "runs.jsonl"))
+
+
+def published_folders(results: Path, name: str = "*") -> list[Path]:
+    """The folder of every published sweep, or of those of one ablation."""
+    return sorted(path.parent for path in results.glob(f"{name}/*/plan.json"))

@@ -77,7 +77,7 @@ def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(
     assert lab(*command) == 0
     report = places.ROOT / capsys.readouterr().out.rsplit("report: ", 1)[1].strip()
     setting = report.parent.name
-    assert setting.endswith("-lr") and (report.parent / "figures/rates.png").exists()
+    assert setting.endswith("-lr") and (report.parent / "figures/rates.svg").exists()
     plan = json.loads((report.parent / "plan.json").read_text())
     assert set(plan["search"]["best"]) == {"rmsnorm", "layernorm"}
     assert lab("publish", "quick", setting) == 0

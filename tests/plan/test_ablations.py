@@ -44,7 +44,7 @@ def test_every_ablation_runs_from_plan_to_report(lab, rich, name, capsys):
     for file in ("report.html", "REPORT.md", "verdict.json", "plan.json"):
         assert (report.parent / file).stat().st_size > 200
     assert {"final", "curves", "gradients"} <= {
-        path.stem for path in (report.parent / "figures").glob("*.png")
+        path.stem for path in (report.parent / "figures").glob("*.svg")
     }
     plan = json.loads((report.parent / "plan.json").read_text())
     assert all(abs(arm["mismatch"]) <= 0.01 for arm in plan["arms"])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from html import unescape
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
 
@@ -60,10 +61,10 @@ def written(tmp_path_factory):
 
 def test_all_files_stand(written):
     names = {str(p.relative_to(written.parent)) for p in written.parent.rglob("*") if p.is_file()}
-    pictures = {f"figures/{name}.png" for name in ("final", "curves", "gradients", "skills")}
+    pictures = {f"figures/{name}.svg" for name in ("final", "curves", "gradients", "skills")}
     assert names == {"report.html", "REPORT.md", "verdict.json"} | pictures
     for name in pictures:
-        assert (written.parent / name).read_bytes().startswith(b"\x89PNG")
+        assert ElementTree.parse(written.parent / name).getroot().tag == "{http://www.w3.org/2000/svg}svg"
         assert f"({name})" in (written.parent / "REPORT.md").read_text()
 
 

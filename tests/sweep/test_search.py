@@ -280,7 +280,7 @@ def test_the_report_shows_both_differences_and_the_curve(lab, tmp_path):
     assert (judged["outcome"], judged["same_lr"]["outcome"]) == ("too small to matter", "reproduced")
     assert "at one rate of 0.006 for all arms: reproduced; RMSNorm is better than LayerNorm" in text
     assert "best learning rate" in text and "difference at 0.006" in text and "SEARCH=1" in text
-    assert (tmp_path / "page/figures/rates.png").stat().st_size > 2000 and "rates" in page.read_text()
+    assert (tmp_path / "page/figures/rates.svg").stat().st_size > 2000 and "rates" in page.read_text()
     assert (tmp_path / "page/report.html").exists()
 
 
