@@ -1,22 +1,27 @@
 """The pages of an ablation, rebuilt from its plan and run records alone: report.html, REPORT.md, figures,
 verdict.json; and the site, which holds the pages of all of them.
 
-evidence + claims -> verdict    what holds
-figures, skills, canvas         the pictures, as matplotlib figures
-page                            the words and tables both forms show
-html, markdown                  the two forms
-static_site                     every published report in one folder
+page            the words and tables both forms show: arm_table, spike_tables, cells, captions
+figures         the pictures on one canvas: other_metrics, rates, side_by_side, skill_figures
+html, markdown  the two forms
+publication     what `lab publish` commits, and reading it again
+static_site     every published report in one folder
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from lab.config.strict import plain
 from lab.store.files import dumps, write_atomic
+from lab.verdict.evidence import Evidence
+from lab.verdict.verdict_record import Verdict
 from lab.verdict.verdicts import verdict
+
+if TYPE_CHECKING:
+    from lab.report.page import Page
 
 
 @dataclass(frozen=True)
@@ -25,22 +30,19 @@ class Report:
     documents by name.
     """
 
-    verdict: dict[str, Any]
-    content: dict[str, Any]
+    verdict: Verdict
+    page: Page
     figures: dict[str, bytes]
 
 
-def build(
-    plan: dict[str, Any], records: Sequence[dict[str, Any]], *, exact: Sequence[dict[str, Any]] = ()
-) -> Report:
-    """The report of `plan`. exact: lines of results/exact.jsonl. The same arguments give the same bytes."""
+def build(evidence: Evidence) -> Report:
+    """The report of a sweep from its evidence by bits per byte. The same evidence gives the same bytes."""
     from lab.report import canvas, figures
     from lab.report.page import page
 
-    found = verdict(plan, records, exact=exact)
-    drawn = figures.draw(plan, records)
-    content = page(plan, records, found, list(drawn))
-    return Report(found, content, {name: canvas.svg(figure) for name, figure in drawn.items()})
+    found, drawn = verdict(evidence), figures.draw(evidence)
+    pictures = {name: canvas.svg(figure) for name, figure in drawn.items()}
+    return Report(found, page(evidence, found, list(drawn)), pictures)
 
 
 def write_record(report: Report, folder: Path) -> None:
@@ -48,8 +50,8 @@ def write_record(report: Report, folder: Path) -> None:
     from lab.report import markdown
 
     write_figures(report, folder)
-    write_atomic(folder / "verdict.json", dumps(report.verdict, indent=1) + "\n")
-    write_atomic(folder / "REPORT.md", markdown.render(report.content))
+    write_atomic(folder / "verdict.json", dumps(plain(report.verdict), indent=1) + "\n")
+    write_atomic(folder / "REPORT.md", markdown.render(report.page))
 
 
 def write_figures(report: Report, folder: Path) -> None:
@@ -59,20 +61,11 @@ def write_figures(report: Report, folder: Path) -> None:
         write_atomic(folder / "figures" / f"{name}.svg", picture)
 
 
-def write(
-    plan: dict[str, Any],
-    records: Sequence[dict[str, Any]],
-    folder: Path,
-    *,
-    exact: Sequence[dict[str, Any]] = (),
-) -> Path:
-    """Write the whole report of `plan` into `folder` and return the path of report.html.
-
-    exact: lines of results/exact.jsonl.
-    """
+def write(evidence: Evidence, folder: Path) -> Path:
+    """Write the whole report of a sweep into `folder` and return the path of report.html."""
     from lab.report import html
 
-    report = build(plan, records, exact=exact)
+    report = build(evidence)
     write_record(report, folder)
-    write_atomic(folder / "report.html", html.single_file(report.content, report.figures))
+    write_atomic(folder / "report.html", html.single_file(report.page, report.figures))
     return folder / "report.html"

@@ -10,15 +10,21 @@ import contextlib
 import io
 import re
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 DPI = 130
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D46")
 GREY = "#767676"
+LINES, MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
+DASHED = (0, (4, 3))  # of lines that stand for no arm
+ALONG = ("axes fraction", "data")  # coordinates: across the panel by fraction, up by value
+UP = ("data", "axes fraction")
 STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -47,12 +53,77 @@ def styled() -> Iterator[None]:
         yield
 
 
-def subplots(rows: int, columns: int, *, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
-    """Axes on a figure of its own, free of pyplot's global state and of any display."""
+@dataclass(frozen=True)
+class Look:
+    """How an arm looks in every figure: matplotlib's colour, line style and marker."""
+
+    colour: str
+    line: str
+    marker: str
+
+
+def subplots(
+    rows: int,
+    columns: int,
+    *,
+    size: tuple[float, float],
+    sharex: bool = False,
+    sharey: bool = False,
+    height_ratios: Sequence[float] | None = None,
+) -> tuple[Figure, list[Axes]]:
+    """A figure free of pyplot's global state and of any display, and its panels row by row.
+
+    size: width and height in inches.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size)
-    return figure, figure.subplots(rows, columns, squeeze=rows == 1 or columns == 1, **options)
+    grid = figure.subplots(
+        rows, columns, squeeze=False, sharex=sharex, sharey=sharey, height_ratios=height_ratios
+    )
+    return figure, list(grid.flat)
+
+
+def remark(
+    axes: Axes,
+    text: str,
+    at: tuple[float, float],
+    where: tuple[str, str],
+    *,
+    above: float = 0,
+    ha: Literal["left", "center", "right"] = "left",
+    va: Literal["top", "center", "baseline"] = "baseline",
+    rotation: float = 0,
+    on_paper: bool = False,
+) -> None:
+    """A few words in small grey letters.
+
+    where: the coordinates that `at` is in, ALONG or UP; above: points to move up; on_paper: on white, which
+    lines don't cross.
+    """
+    axes.annotate(
+        text,
+        at,
+        (0, above),
+        xycoords=where,
+        textcoords="offset points",
+        color=GREY,
+        fontsize=8,
+        ha=ha,
+        va=va,
+        rotation=rotation,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1} if on_paper else None,
+    )
+
+
+def logarithmic(axes: Axes) -> None:
+    """A logarithmic axis upwards with a label at 1, 2 and 5 of each decade."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def settled(figure: Figure) -> Figure:
@@ -94,7 +165,7 @@ def _save(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
     return file.getvalue()
 
 
-def tokens_text(value: float, _: int) -> str:
+def tokens_text(value: float, _: float) -> str:
     """1.5M for 1,500,000."""
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= size:

@@ -12,20 +12,23 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lab.report.page import Page
 
 FOLDER = Path(__file__).parent
 ASSETS = ("report.css", "report.js")
 
 
-def single_file(content: dict[str, Any], pictures: Mapping[str, bytes]) -> str:
-    """report.html of `content` (lab/report/page.py) with `pictures`, SVG documents by figure name."""
+def single_file(page: Page, pictures: Mapping[str, bytes]) -> str:
+    """report.html of a page with `pictures`, SVG documents by figure name."""
     assets = {name: (FOLDER / name).read_text(encoding="utf-8") for name in ASSETS}
     style, script = (f"'sha256-{_base64(_sha256(text))}'" for text in assets.values())
     addresses = {name: f"data:image/svg+xml;base64,{_base64(svg)}" for name, svg in pictures.items()}
     return _render(
         FOLDER / "report.html",
-        page=content,
+        page=page,
         pictures=addresses,
         policy=_policy(image="data:", style=style, script=script),
         root=None,
@@ -33,13 +36,15 @@ def single_file(content: dict[str, Any], pictures: Mapping[str, bytes]) -> str:
     )
 
 
-def of_site(content: Any, *, template: Path, root: str, pictures: Mapping[str, str] | None = None) -> str:
-    """A page of the site. root: relative address of the site's folder as seen from the page, "../../" for
-    one two folders down; pictures: relative addresses of the figures by name.
+def of_site(page: object, *, template: Path, root: str, pictures: Mapping[str, str] | None = None) -> str:
+    """A page of the site, as its template shows it.
+
+    root: relative address of the site's folder as seen from the page, "../../" for one two folders down;
+    pictures: relative addresses of the figures by name.
     """
     return _render(
         template,
-        page=content,
+        page=page,
         pictures=pictures or {},
         policy=_policy(image="'self'", style="'self'", script="'self'"),
         root=root,
@@ -47,7 +52,15 @@ def of_site(content: Any, *, template: Path, root: str, pictures: Mapping[str, s
     )
 
 
-def _render(template: Path, *, policy: str, assets: Mapping[str, str], **values: Any) -> str:
+def _render(
+    template: Path,
+    *,
+    page: object,
+    pictures: Mapping[str, str],
+    policy: str,
+    root: str | None,
+    assets: Mapping[str, str],
+) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -57,12 +70,17 @@ def _render(template: Path, *, policy: str, assets: Mapping[str, str], **values:
         undefined=StrictUndefined,
         trim_blocks=True,
     )
-    trusted = {name: Markup(text) for name, text in assets.items()}
-    return environment.get_template(template.name).render(policy=Markup(policy), assets=trusted, **values)
+    return environment.get_template(template.name).render(
+        page=page,
+        pictures=pictures,
+        policy=Markup(policy),
+        root=root,
+        assets={name: Markup(text) for name, text in assets.items()},
+    )
 
 
 def _policy(*, image: str, style: str, script: str) -> str:
-    """A content security policy that allows pictures, style and script from these sources and nothing else."""
+    """A content security policy that allows pictures, style and script from these sources alone."""
     return (
         f"default-src 'none'; img-src {image}; style-src {style}; script-src {script}; "
         "base-uri 'none'; form-action 'none'"

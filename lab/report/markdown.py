@@ -4,46 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+
+from lab.report.cells import SortableTable
+from lab.report.page import Page
 
 
-def render(content: dict[str, Any]) -> str:
-    """The Markdown of `content` (lab/report/page.py); every text is escaped, so none of it acts as markup."""
-    lines = [f"# {escape(content['title'])}", "", escape(content["question"]), ""]
-    lines += [f"{escape(content['source'])}. {escape(content['setting'])}.", "", "## Verdict", ""]
-    lines += [] if content["claims"] else [escape(content["no_claim"]), ""]
-    for claim in content["claims"]:
-        lines += [
-            f"### {escape(claim['id'])}: {escape(claim['outcome'])}",
-            "",
-            escape(claim["statement"]),
-            "",
-        ]
-        lines += [f"**{escape(claim['why'])}.**", ""]
-        lines += _bullets(
-            [*claim["details"], f"predicted: {claim['prediction']}", f"source: {claim['source']}"]
-        )
-    for name, heading, caption in content["figures"]:
-        lines += [
-            f"## {escape(heading)}",
-            "",
-            f"![{escape(heading)}](figures/{name}.svg)",
-            "",
-            escape(caption),
-            "",
-        ]
-    arms = content["arms"]
-    lines += ["## Arms", "", *_table(arms.header, arms.rows)]
-    for heading, caption, table in content["tables"]:
-        lines += [f"## {escape(heading)}", "", escape(caption), "", *_table(table.header, table.rows)]
-    lines += [
-        "## What confounds this",
-        "",
-        *_bullets([*content["confounds"], *content["noise"], *content["failures"]]),
-    ]
-    lines += ["## How to read this", "", *_bullets(content["reading"])]
-    lines += ["## Where it comes from", "", *_table(["field", "value"], content["provenance"])]
-    lines += ["## Run it again", "", f"    {_one_line(content['command'])}", ""]
+def render(page: Page) -> str:
+    """The Markdown of a page; every text is escaped, so none of it acts as markup."""
+    lines = [f"# {escape(page.title)}", "", escape(page.question), ""]
+    lines += [f"{escape(page.source)}. {escape(page.setting)}.", "", "## Verdict", ""]
+    lines += [] if page.claims else [escape(page.no_claim), ""]
+    for claim in page.claims:
+        lines += [f"### {escape(claim.id)}: {escape(claim.outcome)}", "", escape(claim.statement), ""]
+        lines += [f"**{escape(claim.why)}.**", ""]
+        lines += _bullets([*claim.details, f"predicted: {claim.prediction}", f"source: {claim.source}"])
+    for figure in page.figures:
+        heading = escape(figure.heading)
+        lines += [f"## {heading}", "", f"![{heading}](figures/{figure.name}.svg)", ""]
+        lines += [escape(figure.caption), ""]
+    lines += ["## Arms", "", *_sortable(page.arms)]
+    for one in page.tables:
+        lines += [f"## {escape(one.heading)}", "", escape(one.caption), "", *_sortable(one.table)]
+    lines += ["## What confounds this", "", *_bullets([*page.confounds, *page.noise, *page.failures])]
+    lines += ["## How to read this", "", *_bullets(page.reading)]
+    lines += ["## Where it comes from", "", *_table(["field", "value"], page.provenance)]
+    lines += ["## Run it again", "", f"    {_one_line(page.command)}", ""]
     return "\n".join(lines)
 
 
@@ -60,6 +45,10 @@ def _one_line(text: str) -> str:
 
 def _bullets(lines: Sequence[str]) -> list[str]:
     return [*(f"- {escape(line)}" for line in lines), ""]
+
+
+def _sortable(table: SortableTable) -> list[str]:
+    return _table(table.header, [[cell.text for cell in row] for row in table.rows])
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -11,7 +11,6 @@ The same results give the same bytes.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,9 +19,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from lab.report import build, html, write_figures
-from lab.report.publication import published_folders
-from lab.store.files import read_lines, write_atomic
-from lab.verdict.evidence import exact_lines
+from lab.report.publication import published_folders, published_sweep
+from lab.store.files import write_atomic
 
 
 @dataclass(frozen=True)
@@ -47,24 +45,22 @@ class Index:
 
 
 def write_reports(results: Path, site: Path) -> Iterator[Entry]:
-    """Write the page of every report published in `results`, with its figures and lines; one after the other."""
-    exact = exact_lines(results)
+    """Write the page of every published report, its figures and lines; yields its line of the index."""
     for folder in published_folders(results):
-        plan = json.loads((folder / "plan.json").read_text())
-        report = build(plan, list(read_lines(folder / "runs.jsonl")), exact=exact)
+        report = build(published_sweep(folder).evidence(results))
         place = folder.relative_to(results)
         write_figures(report, site / place)
         pictures = {name: f"figures/{name}.svg" for name in report.figures}
         root, template = "../" * len(place.parts), html.FOLDER / "report.html"
-        page = html.of_site(report.content, template=template, root=root, pictures=pictures)
+        page = html.of_site(report.page, template=template, root=root, pictures=pictures)
         write_atomic(site / place / "report.html", page)
         shutil.copyfile(folder / "runs.jsonl", site / place / "runs.jsonl")
-        counts = Counter(claim["outcome"] for claim in report.content["claims"])
+        counts = Counter(claim.outcome for claim in report.page.claims)
         yield Entry(
             address=quote(f"{place.as_posix()}/report.html"),
-            title=report.content["title"],
-            question=report.content["question"],
-            setting=report.content["setting"],
+            title=report.page.title,
+            question=report.page.question,
+            setting=report.page.setting,
             outcomes=", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())),
         )
 
