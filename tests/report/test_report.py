@@ -17,7 +17,7 @@ from lab.report import markdown
 from lab.report.figures import draw
 from lab.report.page import page
 from lab.verdict.verdicts import verdict
-from tests.synthetic_sweep import BASIN, sweep
+from tests.synthetic_sweep import BASIN, evidence, sweep
 
 HOSTILE = (
     "</td></table><script>alert(1)</script>",
@@ -53,10 +53,16 @@ class Tree(HTMLParser):
         self.text += data
 
 
+def shown(plan, records):
+    """The page of a plan and records in their forms on disk, without figures."""
+    found = evidence(plan, records)
+    return page(found, verdict(found), [])
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    return report.write(*sweep(VALUES), folder)
+    return report.write(evidence(*sweep(VALUES)), folder)
 
 
 def test_all_files_stand(written):
@@ -98,7 +104,7 @@ def test_script_and_style_are_allowed_by_their_hash(written):
 
 
 def test_same_input_same_bytes(written, tmp_path):
-    again = report.write(*sweep(VALUES), tmp_path)
+    again = report.write(evidence(*sweep(VALUES)), tmp_path)
     for name in ("report.html", "REPORT.md", "verdict.json"):
         assert (again.parent / name).read_bytes() == (written.parent / name).read_bytes()
 
@@ -126,7 +132,7 @@ def test_hostile_text_changes_no_element(written, tmp_path):
         run["provenance"]["device"] = HOSTILE[1]
         if run["state"] == "failed":
             run["summary"]["reason"] = HOSTILE[0]
-    hostile = report.write(plan, records, tmp_path)
+    hostile = report.write(evidence(plan, records), tmp_path)
     harmless, shown = Tree(written.read_text()), Tree(hostile.read_text())
     assert shown.tags == harmless.tags
     assert HOSTILE[0] in shown.text and "{{ 7 * 7 }}" in shown.text
@@ -165,7 +171,7 @@ def test_markdown_escape(text, shown):
     ids=["one seed", "nothing ran", "baseline lost"],
 )
 def test_writes_whatever_there_is(values, tmp_path):
-    assert report.write(*sweep(values), tmp_path).exists()
+    assert report.write(evidence(*sweep(values)), tmp_path).exists()
 
 
 @pytest.mark.parametrize(
@@ -176,7 +182,7 @@ def test_the_entropy_is_drawn_where_all_arms_know_the_same(floors, drawn):
     plan, records = sweep({"plain_x4": [1.5], "plain_x8": [1.6]}, claims=[])
     for run, floor in zip(records, floors, strict=True):
         run["summary"]["val/floor_bpb"] = floor
-    texts = [text.get_text() for text in draw(plan, records)["final"].axes[0].texts]
+    texts = [text.get_text() for text in draw(evidence(plan, records))["final"].axes[0].texts]
     assert ("entropy of the corpus 1.25" in texts) == drawn
     assert "4-gram, Witten-Bell 1.15" in texts
 
@@ -186,15 +192,13 @@ def test_axis_without_numbers(tmp_path):
     for arm in plan["arms"]:
         arm["x"] = None
     plan["x"]["numeric"] = False
-    assert "post 2x" in report.write(plan, records, tmp_path).read_text()
+    assert "post 2x" in report.write(evidence(plan, records), tmp_path).read_text()
 
 
 def test_other_overrides_stand_in_the_command():
     plan, records = sweep({"plain_x4": [1.5, 1.6]}, claims=[])
     plan["overrides"] = ["size=nano", "data=stories", "optimizer.lr=0.01"]
-    assert page(plan, records, verdict(plan, records), [])["command"].endswith(
-        "SEEDS=2 ARGS=optimizer.lr=0.01"
-    )
+    assert shown(plan, records).command.endswith("SEEDS=2 ARGS=optimizer.lr=0.01")
 
 
 def test_importing_the_room_loads_no_heavy_library():
@@ -217,14 +221,11 @@ def test_what_is_open_says_by_how_much_and_the_metric_of_a_claim_has_a_column():
     )
     for run in records:
         run["summary"]["val/entropy"] = 2.0 + (run["run_id"] == "plain_x8-1")
-    content = page(plan, records, verdict(plan, records), [])
-    (line,) = [
-        text
-        for text in content["claims"][0]["details"]
-        if text.startswith("open after correction for all pairs and parts (")
-    ]
+    content = shown(plan, records)
+    start = "open after correction for all pairs and parts ("
+    (line,) = [text for text in content.claims[0].details if text.startswith(start)]
     assert "that it fails p = 0.42, 0.05 needed" in line  # more entropy counts as better
-    assert content["arms"].header[4] == "val/entropy" and content["arms"].rows[1][4] == "2.333 (sd 0.58)"
+    assert content.arms.header[4] == "val/entropy" and content.arms.rows[1][4].text == "2.333 (sd 0.58)"
 
 
 def test_a_claim_on_another_metric_has_a_figure_of_its_own():
@@ -235,20 +236,16 @@ def test_a_claim_on_another_metric_has_a_figure_of_its_own():
     for run in records:
         if run["state"] == "finished":
             run["summary"]["val/entropy"] = 2.2 if run["run_id"].startswith("plain_x8") else 2.0
-    level, difference = draw(plan, records)["metrics"].axes
+    level, difference = draw(evidence(plan, records))["metrics"].axes
     drawn = [line.get_xdata() for line in level.lines]
     assert [list(values) for values in drawn] == [[2.0] * 3, [2.0], [2.2] * 2, [2.2]]
     assert [text.get_text() for text in level.texts] == ["1 of 3 without"]
     assert difference.lines[0].get_xdata()[0] == pytest.approx(10)
-    assert "metrics" not in draw(*sweep(arms))
+    assert "metrics" not in draw(evidence(*sweep(arms)))
 
 
 def test_no_interval_is_drawn_around_two_heaps():
-    content = page(
-        *(made := sweep({"plain_x4": [1.5] * 3, "plain_x8": [1.6, "diverged", 1.6]})), verdict(*made), []
-    )
-    assert re.fullmatch(r"\+\d+\.\d\d %", content["arms"].rows[1][3])
-    content = page(
-        *(made := sweep({"plain_x4": [1.5] * 3, "plain_x8": [1.6, 1.61, 1.6]})), verdict(*made), []
-    )
-    assert "95 % interval" in content["arms"].rows[1][3]
+    content = shown(*sweep({"plain_x4": [1.5] * 3, "plain_x8": [1.6, "diverged", 1.6]}))
+    assert re.fullmatch(r"\+\d+\.\d\d %", content.arms.rows[1][3].text)
+    content = shown(*sweep({"plain_x4": [1.5] * 3, "plain_x8": [1.6, 1.61, 1.6]}))
+    assert "95 % interval" in content.arms.rows[1][3].text

@@ -6,10 +6,8 @@ import pytest
 
 from lab import report
 from lab.report.figures import draw
-from lab.report.page import page
-from lab.verdict.verdicts import verdict
-from tests.report.test_report import HOSTILE, Tree, markdown_tags
-from tests.synthetic_sweep import sweep
+from tests.report.test_report import HOSTILE, Tree, markdown_tags, shown
+from tests.synthetic_sweep import evidence, sweep
 
 VALUES = {
     "new_x1": [1.50, 1.50],
@@ -26,8 +24,9 @@ def spiky(pairs, *, movers=True):
     plan["side_by_side"] = pairs
     for record in records:
         old = record["run_id"].startswith("old")
-        of = {"events": 8, "window": 100, "score_k4": 0.04, "score_k7": 0.01, "p999_over_median": 12.5}
-        none = dict.fromkeys(of, 0) | {"p999_over_median": 2.0}
+        rule = {"window": 100, "threshold": 4.0}
+        of = rule | {"events": 8, "score_k4": 0.04, "score_k7": 0.01, "p999_over_median": 12.5}
+        none = rule | {"events": 0, "score_k4": 0.0, "score_k7": 0.0, "p999_over_median": 2.0}
         record["summary"]["spikes"] = {"grad/norm": of if old else none, "train/loss": none}
         record["curves"]["spikes"] = SPIKES if old else []
         listed = [[2, "attention/logit_max/3"], None, [1, "attention/logit_max/3"]] if old else []
@@ -37,11 +36,16 @@ def spiky(pairs, *, movers=True):
 
 
 def tables(plan, records):
-    return {heading: table for heading, _, table in page(plan, records, verdict(plan, records), [])["tables"]}
+    return {one.heading: one.table for one in shown(plan, records).tables}
 
 
 def row(table, label):
-    return dict(zip(table.header, next(cells for cells in table.rows if cells[0] == label), strict=True))
+    cells = next(row for row in texts(table) if row[0] == label)
+    return dict(zip(table.header, cells, strict=True))
+
+
+def texts(table):
+    return [[cell.text for cell in row] for row in table.rows]
 
 
 def test_the_table_by_arm_counts_runs_that_finished_and_that_diverged():
@@ -86,7 +90,7 @@ def test_spikes_one_by_one_by_score(mover, words):
         SPIKES,
         {"of": [mover, None, mover], "spikes": [0, 0], "quiet": [0, 0]},
     )
-    listed = tables(plan, records)["The largest spikes"].rows
+    listed = texts(tables(plan, records)["The largest spikes"])
     assert [cells[:6] for cells in listed] == [
         ["old 3x", "1", "250", "grad/norm", "6.1", "9.5"],
         ["old 3x", "1", "150", "grad/norm", "4.2", "7.5"],
@@ -99,12 +103,12 @@ def test_records_from_before_first_movers_say_so():
     found = tables(*spiky([["old", "new"]], movers=False))
     assert row(found["Spikes by arm"], "old 1x")["most frequent first mover"] == "not measured: 6 of 6"
     assert row(found["Spikes by arm"], "old 1x")["before a quiet step"] == ""
-    assert {cells[6] for cells in found["The largest spikes"].rows} == {"not measured"}
+    assert {cells[6] for cells in texts(found["The largest spikes"])} == {"not measured"}
 
 
 def labels(plan, records):
     """The legends of the left panels, top to bottom."""
-    axes = draw(plan, records)["side_by_side"].axes
+    axes = draw(evidence(plan, records))["side_by_side"].axes
     return [[text.get_text() for text in panel.get_legend().get_texts()] for panel in axes[1::2]]
 
 
@@ -121,7 +125,7 @@ def test_a_family_stands_for_its_best_arm_and_a_pair_is_drawn_once():
 def test_spikes_are_marked_where_they_stand():
     """A spike at step 150 of 1,024 tokens; the loss has none there."""
     plan, records = spiky([["old_x1", "new_x1"]])
-    left, right = draw(plan, records)["side_by_side"].axes
+    left, right = draw(evidence(plan, records))["side_by_side"].axes
     marked = [line for line in right.lines if line.get_marker() == "v" and len(line.get_xdata())]
     assert [list(line.get_xdata()) for line in marked] == [[150 * 1024, 250 * 1024]] * 2
     crosses = [line for line in left.lines if line.get_marker() == "x" and len(line.get_xdata())]
@@ -131,7 +135,7 @@ def test_spikes_are_marked_where_they_stand():
 def test_a_diverging_run_flattens_no_other():
     plan, records = spiky([["old_x1", "new_x1"]])
     records[2]["curves"]["train"] += [[301, 301 * 1024, 900.0, 1e30]]
-    figures = draw(plan, records)
+    figures = draw(evidence(plan, records))
     left, right = figures["side_by_side"].axes
     assert left.get_ylim()[1] < 10 and right.get_ylim()[1] < 1e5
     assert figures["gradients"].axes[0].get_ylim()[1] < 1e5
@@ -140,14 +144,14 @@ def test_a_diverging_run_flattens_no_other():
 def test_an_arm_that_never_ran_is_left_out(tmp_path):
     plan, records = spiky([["old_x1", "new_x1"], ["old", "new"]])
     only_new = [record for record in records if record["run_id"].startswith("new")]
-    assert "side_by_side" not in draw(plan, only_new)
+    assert "side_by_side" not in draw(evidence(plan, only_new))
     for kept in (only_new, []):
-        assert report.write(plan, kept, tmp_path).exists()
+        assert report.write(evidence(plan, kept), tmp_path).exists()
 
 
 def test_hostile_text_changes_no_element(tmp_path):
     plan, records = spiky([["old_x1", "new_x1"]])
-    written = report.write(plan, records, tmp_path / "harmless")
+    written = report.write(evidence(plan, records), tmp_path / "harmless")
     for number, arm in enumerate(plan["arms"]):
         arm["label"] = HOSTILE[number]
     for record in records:
@@ -156,7 +160,7 @@ def test_hostile_text_changes_no_element(tmp_path):
         record["curves"]["spikes"] = [
             [step, HOSTILE[1], *rest] for step, _, *rest in record["curves"]["spikes"]
         ]
-    hostile = report.write(plan, records, tmp_path / "hostile")
+    hostile = report.write(evidence(plan, records), tmp_path / "hostile")
     harmless, shown = Tree(written.read_text()), Tree(hostile.read_text())
     assert shown.tags == harmless.tags and harmless.text.count("logit_max of layer 3") > 3
     assert HOSTILE[0] in shown.text and HOSTILE[1] in shown.text
@@ -166,5 +170,5 @@ def test_hostile_text_changes_no_element(tmp_path):
 def test_a_plan_without_pairs_has_neither_figure_nor_tables():
     plan, records = spiky([])
     del plan["side_by_side"]
-    assert "side_by_side" not in draw(plan, records)
+    assert "side_by_side" not in draw(evidence(plan, records))
     assert tables(plan, records) == {}
