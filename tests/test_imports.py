@@ -14,6 +14,7 @@ import pytest
 from tests.paths import ROOT
 
 LAB = ROOT / "lab"
+# What stands nowhere here is a never: `verdict` knows no plan being made, only commands know the lecture.
 MAY_ENTER: dict[str, set[str]] = {
     "config": set(),
     "data": {"config"},
@@ -42,7 +43,7 @@ MAY_ENTER: dict[str, set[str]] = {
     "cli": {"config", "store", "commands"},
     "__main__": {"cli"},
     "__init__": set(),
-}  # what stands nowhere here is a never: `verdict` knows no plan being made, nothing but commands knows the lecture
+}
 WITHOUT = {"verdict": {"torch", "hydra"}, "report": {"torch", "hydra"}, "store": {"hydra", "numpy", "scipy"}}
 ENGINES = {"local", "away", "parcel"}  # those modules of `sweep` that know how a run is trained
 LIGHT = {

@@ -1,6 +1,7 @@
 """What does a run write? Texts from its newest checkpoint, from a prompt or from the beginning of a text."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -9,6 +10,16 @@ from lab.checkpoint import trained
 from lab.data.shards import END_OF_TEXT_ID
 from lab.store.run_store import RunStore
 from lab.train.continuation import continued, text_of
+
+
+@dataclass(frozen=True)
+class WrittenText:
+    """What the checkpoint of a run after `step` steps wrote behind a prompt."""
+
+    run_id: str
+    step: int
+    prompt: str
+    text: str
 
 
 def write(
@@ -22,8 +33,8 @@ def write(
     temperature: float,
     seed: int,
     progress: Callable[[str, float], None] | None = None,
-) -> list[dict[str, str | int]]:
-    """`count` texts of up to `tokens` tokens after `prompt`, each as a row that `lab sample` prints.
+) -> list[WrittenText]:
+    """`count` texts of up to `tokens` tokens after `prompt`, by the newest checkpoint of a run.
 
     They are computed on the CPU, so that a seed gives the same texts anywhere. Raises ConfigError.
     """
@@ -39,12 +50,6 @@ def write(
         temperature=temperature,
     )
     return [
-        {
-            "id": name,
-            "state": "written",
-            "step": run.step,
-            "prompt": text,
-            "text": text_of([END_OF_TEXT_ID, *row[len(ids) :]], run.shards),
-        }
+        WrittenText(name, run.step, text, text_of([END_OF_TEXT_ID, *row[len(ids) :]], run.shards))
         for row in rows.tolist()
     ]

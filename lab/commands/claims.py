@@ -11,9 +11,7 @@ HELP = "the ledger of 114 claims; what is left to run, and running it"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--write", action="store_true", help="write results/LEDGER.md"
-    )
+    parser.add_argument("--write", action="store_true", help="write results/LEDGER.md")
     parser.add_argument("--todo", action="store_true", help="list what is still to be run, cheapest first")
     parser.add_argument(
         "--run",

@@ -17,15 +17,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
     here = reports.plans_here(options.name)
     from lab.report import write
-    from lab.report.publication import published
-    from lab.store import exact_check
+    from lab.report.publication import published_folders, published_sweep
 
     folder = places.RESULTS / "sweeps" / options.name
     pages = [reports.write_report(plan, folder / setting) for setting, plan in here.items()]
-    for plan, records in published(places.RESULTS, options.name):
-        if plan.setting not in here:
-            exact = exact_check.load(places.RESULTS)
-            pages.append(write(plan, records, folder / plan.setting, exact=exact))
+    for sweep in map(published_sweep, published_folders(places.RESULTS, options.name)):
+        if sweep.plan.setting not in here:
+            pages.append(write(sweep.evidence(places.RESULTS), folder / sweep.plan.setting))
     if not pages:
         raise ConfigError(reports.never_run(options.name))
     rows = [{"id": str(listing.shown(page)), "state": "written"} for page in pages]

@@ -29,11 +29,12 @@ def write_report(plan: "PlanRecord", folder: Path) -> Path:
     """Write the report of a plan from the runs that the store has; returns the page."""
     from lab.report import write
     from lab.store import exact_check
+    from lab.verdict.evidence import gather
 
     store = places.store()
     known = set(store.ids())
     records = [store.record(run_id) for run_id in plan.run_ids() if run_id in known]
-    return write(plan, records, folder, exact=exact_check.load(places.RESULTS))
+    return write(gather(plan, records, exact=exact_check.load(places.RESULTS)), folder)
 
 
 def print_outcomes(folder: Path) -> None:

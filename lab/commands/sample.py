@@ -49,11 +49,15 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
             seed=options.seed,
         )
     if options.json:
-        listing.show(texts, as_json=True, columns=())
+        rows = [
+            {"id": w.run_id, "state": "written", "step": w.step, "prompt": w.prompt, "text": w.text}
+            for w in texts
+        ]
+        listing.show(rows, as_json=True, columns=())
         return 0
-    print(f"run {texts[0]['id']}, step {texts[0]['step']}", file=sys.stderr)
-    for number, row in enumerate(texts, start=1):
+    print(f"run {texts[0].run_id}, step {texts[0].step}", file=sys.stderr)
+    for number, written in enumerate(texts, start=1):
         if len(texts) > 1:
             print(f"--- {number}")
-        print(row["prompt"] + row["text"])
+        print(written.prompt + written.text)
     return 0

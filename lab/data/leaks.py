@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from lab.config.strict import ConfigError
 from lab.data.corpus import Corpus, Document, Documents, batches, digest
-from lab.data.near_duplicates import SIMILAR, Index
+from lab.data.near_duplicates import SIMILAR, ShingleIndex
 from lab.data.shard_meta import NearDuplicates
 
 MOST_SHARE = 0.01
@@ -50,7 +50,7 @@ class Leaks:
                 yield document
 
     def _without_near(self, training: Documents) -> Documents:
-        index = Index([document.text for document in self._validation])
+        index = ShingleIndex([document.text for document in self._validation])
         for batch in batches(training):
             for document, near in zip(batch, index.find([d.text for d in batch]), strict=True):
                 for number in near:

@@ -21,7 +21,7 @@ SAMPLED = 8  # one shingle in so many is in the index
 MOST_OWNERS = 8  # of a shingle in the index: "once upon a time" stands for the first texts that hold it
 
 
-class Index:
+class ShingleIndex:
     """The sampled shingles of texts, each with the texts that hold it."""
 
     def __init__(self, texts: Sequence[str]) -> None:

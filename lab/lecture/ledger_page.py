@@ -122,7 +122,9 @@ def write(ledger: Ledger, results: Path) -> Path:
 
 
 def of_site(ledger: Ledger) -> str:
-    """ledger.html, at the top of the site (lab/report/static_site.py); the same ledger gives the same text."""
+    """ledger.html, at the top of the site (lab/report/static_site.py); the same ledger gives the same
+    text.
+    """
     return html.of_site(page(ledger), template=Path(__file__).with_name("ledger.html"), root="")
 
 

@@ -170,8 +170,7 @@ def run(work: Sequence[Work], results: Path, *, budget: float) -> int:
             _carried_out(("publish", item.command[1], _newest(item.command[1], results)), minutes=None)
     else:
         print(f"nothing left to run; {left:.1f} core-minutes unspent")
-    for path in ledger_page.write(ledger.load(results), results):
-        print(path, file=sys.stderr)
+    print(ledger_page.write(ledger.load(results), results), file=sys.stderr)
     return status
 
 

@@ -1,4 +1,5 @@
-"""From an ablation file, or a few overrides, to matched arms and jobs. Planning prepares data and trains nothing.
+"""From an ablation file, or a few overrides, to matched arms and jobs. Planning prepares data and trains
+nothing.
 
 ablation        a file of ablations/, what is wrong with it, and its arms composed
 budget          rules resolved to a shape and steps; parameters, FLOPs and bytes counted

@@ -35,7 +35,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Index:
+class SiteIndex:
     """What index.html shows."""
 
     entries: Sequence[Entry]
@@ -70,7 +70,7 @@ def write_frame(results: Path, site: Path, *, entries: Sequence[Entry], ledger: 
     script, and the records that the ledger links.
     """
     site.mkdir(parents=True, exist_ok=True)
-    index = html.of_site(Index(entries), template=html.FOLDER / "index.html", root="")
+    index = html.of_site(SiteIndex(entries), template=html.FOLDER / "index.html", root="")
     for name, page in (("index.html", index), ("ledger.html", ledger)):
         write_atomic(site / name, page)
     for name in html.ASSETS:

@@ -1,4 +1,5 @@
-"""What was trained: the identity of runs, the run store, and every record that is read from JSON. Standard library only.
+"""What was trained: the identity of runs, the run store, and every record that is read from JSON. Standard
+library only.
 
 files           strict JSON, written whole or not at all
 identity        what makes a run the run it is, as 12 hex digits

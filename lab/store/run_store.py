@@ -6,7 +6,7 @@
                           summary.json     written once, when the run reaches an end state
                           error.txt        traceback of a failed run
                           pruned           of a trial that stopped behind others; gone when the run goes on
-                          published.json   the record of a run that was taken from published lines, not trained here
+                          published.json   the record of a run that was taken from published lines
                           checkpoint/      <step>.pt, its record <step>.json, <step>.keep where it stays
                           lock             held (flock) by the process that trains the run
 

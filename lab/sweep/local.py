@@ -36,8 +36,8 @@ def execute(
 ) -> dict[str, str]:
     """Train every job that has no end state yet, or to its `until_step`; returns the state of each run id.
 
-    A signal to stop leaves a resumable sweep, and so does a full disk, which raises OSError. Raises ConfigError,
-    before any run starts, where one asks for what there is no code for.
+    A signal to stop leaves a resumable sweep, and so does a full disk, which raises OSError. Raises
+    ConfigError, before any run starts, where one asks for what there is no code for.
     """
     waiting = [
         name for name, job in jobs.items() if store.state(name) not in END_STATES and not paused(job, store)

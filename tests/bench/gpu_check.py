@@ -1,8 +1,8 @@
 """What does this CUDA machine give? Parity, precision, compilation, speed, memory and resumption, in 8
 minutes or less.
 
-    python -m tests.bench.gpu_check --prepare DIR    on a machine with all of the lab: runs and token shards, small enough to carry
-    python -m tests.bench.gpu_check DIR              on one with this repository, torch 2.11 or newer and numpy
+    python -m tests.bench.gpu_check --prepare DIR    on a machine with all of the lab: runs and shards to carry
+    python -m tests.bench.gpu_check DIR              on one with this repository, torch and numpy
     python -m tests.bench.gpu_check                  both, through .cache/gpu-check
 
 Writes results/bench/gpu-<device>.json. Each part is a process of its own with its own time limit; one that
@@ -61,7 +61,9 @@ def stepper(run: RunConfig, shards: Shards, device: str) -> Trainer:
 def timed_losses(
     run: RunConfig, shards: Shards, *, device: str, steps: int, first: int = 1
 ) -> tuple[list[float], list[float]]:
-    """Loss and seconds of some steps; a step ends when its loss is known, so nothing is left on the device."""
+    """Loss and seconds of some steps; a step ends when its loss is known, so nothing is left on the
+    device.
+    """
     stepping, losses, seconds = stepper(run, shards, device), [], []
     for step in range(first, first + steps):
         began = time.perf_counter()

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from lab.data.near_duplicates import Index, _codes, _shingles, similarity
+from lab.data.near_duplicates import ShingleIndex, _codes, _shingles, similarity
 from tests import paths
 
 SHARED = paths.SHARED / "data"
@@ -67,29 +67,33 @@ def test_finds_what_comparing_all_pairs_finds(alphabet: str) -> None:
     sets, other_sets = ([shingles(text) for text in some] for some in (kept, asked))
     expected = [[j for j, own in enumerate(sets) if jaccard(other, own) >= 0.4] for other in other_sets]
     assert 20 < sum(map(len, expected)) < 70
-    assert Index(kept).find(asked) == expected
+    assert ShingleIndex(kept).find(asked) == expected
 
 
 def test_case_and_white_space_do_not_count_and_short_texts_are_not_compared() -> None:
     text = " ".join(random.Random(2).choices(WORDS, k=60))
-    assert Index([text, "other"]).find([text.upper().replace(" ", "\n  "), "other", ""]) == [[0], [], []]
-    assert Index([text[:199]]).find([text[:199]]) == [[]]
-    assert Index([text[:200]]).find([text[:200]]) == [[0]]
+    assert ShingleIndex([text, "other"]).find([text.upper().replace(" ", "\n  "), "other", ""]) == [
+        [0],
+        [],
+        [],
+    ]
+    assert ShingleIndex([text[:199]]).find([text[:199]]) == [[]]
+    assert ShingleIndex([text[:200]]).find([text[:200]]) == [[0]]
 
 
 def test_shingles_do_not_cross_from_one_text_into_the_next() -> None:
     text = " ".join(random.Random(3).choices(WORDS, k=200))
     half = len(text) // 2
-    assert Index([text]).find([text[:half], text[half:], text]) == [
+    assert ShingleIndex([text]).find([text[:half], text[half:], text]) == [
         [0] if jaccard(text, t) >= 0.4 else [] for t in (text[:half], text[half:], text)
     ]
-    assert Index([text, "x"]).find([]) == []
-    assert Index([]).find([text]) == [[]]
+    assert ShingleIndex([text, "x"]).find([]) == []
+    assert ShingleIndex([]).find([text]) == [[]]
 
 
 def test_many_copies_do_not_hide_each_other() -> None:
     text = " ".join(random.Random(4).choices(WORDS, k=100))
-    [found] = Index([text] * 30).find([text])
+    [found] = ShingleIndex([text] * 30).find([text])
     assert found[:8] == list(range(8))
 
 
@@ -97,7 +101,7 @@ def test_many_copies_do_not_hide_each_other() -> None:
 def test_quiet_on_tinystories_and_finds_their_edited_copies() -> None:
     """No two of these stories share more than a fifth of their rarer word sequences, says their README."""
     held_out = texts("tinystories/validation.jsonl.gz", 500)
-    index = Index(held_out)
+    index = ShingleIndex(held_out)
     assert not any(index.find(texts("tinystories/train.jsonl.gz", 2000)))
     words = " ".join(held_out).split()
     draw = random.Random(5)
@@ -113,5 +117,5 @@ def test_finds_the_stories_that_were_published_twice() -> None:
     training, held_out = (
         texts(f"multilingual/stories_{split}.jsonl.gz") for split in ("train", "validation")
     )
-    found = [(i, j) for i, near in enumerate(Index(held_out).find(training)) for j in near]
+    found = [(i, j) for i, near in enumerate(ShingleIndex(held_out).find(training)) for j in near]
     assert sorted(round(jaccard(training[i], held_out[j]), 2) for i, j in found) == [0.76, 0.94, 1.0]

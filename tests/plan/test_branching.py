@@ -229,7 +229,10 @@ def test_changes_that_make_sense_together_alone_are_judged_together(store, folde
     parent = trained(store, run_of(steps=2, norm_placement="post"), folder)
     with pytest.raises(ConfigError) as error:
         resolved(store, run_of(block="parallel", init_from=f"{parent}@last"))
-    refused = f"init_from = {parent}@last (command line): norm_placement = pre: the parent has post. A branch keeps it."
+    refused = (
+        f"init_from = {parent}@last (command line): norm_placement = pre: the parent has post. A "
+        "branch keeps it."
+    )
     assert error.value.problems == [refused]
 
 

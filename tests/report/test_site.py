@@ -1,4 +1,6 @@
-"""The site: every page is there, every link leads somewhere, nothing comes from elsewhere, text stays text."""
+"""The site: every page is there, every link leads somewhere, nothing comes from elsewhere, text stays
+text.
+"""
 
 import json
 import re

@@ -1,4 +1,6 @@
-"""The spike rule against numpy on whole series, and the first mover of a made-up run against a count by hand."""
+"""The spike rule against numpy on whole series, and the first mover of a made-up run against a count by
+hand.
+"""
 
 import numpy as np
 import pytest

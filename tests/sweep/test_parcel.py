@@ -29,7 +29,8 @@ from tests.tiny_run import job, tiny_run
 
 # What pip brings along with torch and numpy, and nothing else.
 BESIDE = (
-    "torch torchgen functorch numpy sympy mpmath networkx jinja2 markupsafe fsspec filelock typing_extensions "
+    "torch torchgen functorch numpy sympy mpmath networkx jinja2 markupsafe fsspec filelock "
+    "typing_extensions "
     "triton setuptools"
 )
 GUARD = f"""

@@ -29,7 +29,9 @@ PROVENANCE = {"torch": "2.13.0", "device_kind": "cpu", "device": "a CPU", "sourc
 def lab(tmp_path, monkeypatch):
     """`lab(name, *overrides, **options)`: a plan without prepared data, and the store that its runs go to."""
     monkeypatch.setattr(
-        planned_arm, "prepared", lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, tokenizer_hash="t"))
+        planned_arm,
+        "prepared",
+        lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, tokenizer_hash="t")),
     )
     monkeypatch.setattr(planning, "_reference_lines", lambda baseline: [])
     store = RunStore(tmp_path / "runs")
@@ -82,7 +84,9 @@ def end(store, job, bpb):
 
 
 def trainer(store, loss, told=None):
-    """A carry_out that ends each open run with loss(arm, rate, seed); `told` collects (title, runs trained)."""
+    """A carry_out that ends each open run with loss(arm, rate, seed); `told` collects (title, runs
+    trained).
+    """
 
     def carry_out(part, title):
         part.folder.mkdir(parents=True, exist_ok=True)
@@ -350,7 +354,8 @@ def test_what_cannot_be_searched_is_refused(lab, tmp_path, monkeypatch):
 
 LOOKS = "\nlooks: [4, 8]\n"
 CLAIM = """claims:
-  - {id: c, statement: s, source: s, prediction: p, metric: val/bpb, needs: [], predicate: {superior: {better: rmsnorm, worse: none, margin: 0.001}}}
+  - {id: c, statement: s, source: s, prediction: p, metric: val/bpb, needs: [],
+     predicate: {superior: {better: rmsnorm, worse: none, margin: 0.001}}}
 """
 
 

@@ -58,7 +58,9 @@ def test_faulty_ranges_are_refused_with_the_fix(texts, words):
 
 
 class Synthetic:
-    """Loss = distance to lr 1e-2 in decades plus a part that shrinks with the step; lr above 0.05 diverges."""
+    """Loss = distance to lr 1e-2 in decades plus a part that shrinks with the step; lr above 0.05
+    diverges.
+    """
 
     def __init__(self, kill_at=math.inf, flips=False):
         self.calls: list[tuple[tuple, int]] = []
@@ -322,7 +324,9 @@ def trials_of(folder, ranges, *, carry_out, asked=()):
 
 
 def test_a_point_that_no_run_can_have_fails_alone(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, "t")))
+    monkeypatch.setattr(
+        planned_arm, "prepared", lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, "t"))
+    )
     carried = []
     ranges, _ = parsed(["schedule.warmup_fraction=lin:0:1", "schedule.decay_fraction=lin:0:1"])
     trials = trials_of(tmp_path, ranges, carry_out=carried.append, asked=["schedule=wsd"])
@@ -334,7 +338,9 @@ def test_a_point_that_no_run_can_have_fails_alone(tmp_path, monkeypatch, capsys)
 
 def test_a_result_taken_from_published_lines_stays_one(tmp_path, monkeypatch):
     """A study reads its early losses off the published curve; it trains and removes nothing."""
-    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, "t")))
+    monkeypatch.setattr(
+        planned_arm, "prepared", lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, "t"))
+    )
     trials = trials_of(tmp_path, [LR], carry_out=lambda plan: None)
     point = {0: {LR.key: 1e-2}}
     [(name, job)] = trials.plan(point).jobs.items()

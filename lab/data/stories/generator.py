@@ -15,13 +15,13 @@ from lab.config.schema import Grammar
 from lab.data.stories.language import Language, languages_of
 from lab.data.stories.lexicon import digest
 from lab.data.stories.plot import Plot
-from lab.data.stories.telling import SKILLS, Choice, Pick, Telling, Unheard, Word, random_pick
+from lab.data.stories.telling import SKILLS, StatedChoice, Pick, Telling, Unheard, Word, random_pick
 from lab.data.stories.world import World, world_of
 
 __all__ = [
     "RECIPE_VERSION",
     "SKILLS",
-    "Choice",
+    "StatedChoice",
     "Story",
     "Word",
     "generate",
@@ -40,7 +40,7 @@ class Story:
 
     text: str
     words: tuple[Word, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[StatedChoice, ...]
 
 
 def _finish(world: World, telling: Telling, language: Language | None) -> Story:

@@ -37,7 +37,7 @@ class Word(NamedTuple):
     skill: int
 
 
-class Choice(NamedTuple):
+class StatedChoice(NamedTuple):
     """After byte `start`, `truth` follows; the grammar gives `other` probability 0 there."""
 
     start: int
@@ -179,7 +179,7 @@ class Telling:
 
     def finish(
         self, translate: Callable[[str], str] | None = None
-    ) -> tuple[str, tuple[Word, ...], tuple[Choice, ...]]:
+    ) -> tuple[str, tuple[Word, ...], tuple[StatedChoice, ...]]:
         """The text, its words and its forced choices, at most `MAX_CHOICES` a skill, spread over the text."""
         words = [translate(word) for word in self.words] if translate else self.words
         words[0] = words[0][1:]
@@ -200,7 +200,7 @@ class Telling:
                     if other not in allowed:
                         told = spaced(truth[0] + before + other + after)
                         other = "".join(map(translate, told) if translate else told)
-                        choices.append(Choice(ends[start - 1], skill, truth, other))
+                        choices.append(StatedChoice(ends[start - 1], skill, truth, other))
                         break
         choices.sort()
         return (
