@@ -7,24 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from lab.config.schema import Monitor, run_config
-from lab.config.strict import ConfigError
+from lab.config.schema import Monitor
+from lab.config.strict import ConfigError, plain, read
 from lab.report.publication import line_of
-from lab.store import run_store as runs
 from lab.store.files import dumps, read_lines, write_atomic
-from lab.store.identity import run_id
+from lab.store.identity import NUMERICS, run_id
+from lab.store.log_line import LogLine
+from lab.store.run_record import (
+    Curves,
+    FirstMovers,
+    Mover,
+    Often,
+    RunRecord,
+    Summary,
+    TrainPoint,
+    ValidationPoint,
+)
 from lab.store.run_store import RunStore
-from tests.paths import ROOT
-from tests.tiny_run import DATA, PROVENANCE, tiny_run
+from tests.tiny_run import COUNTS, DATA, PROVENANCE, job, manifest, tiny_run
 
-RESULTS = ROOT / "results"
-MANIFEST = {
-    "group": "g",
-    "job_type": "a",
-    "tags": [],
-    "counts": {"parameters": 1},
-    "provenance": PROVENANCE,
-}
+FINISHED = Summary(state="finished", reason=None, measured={})
 
 
 @pytest.fixture
@@ -34,12 +36,16 @@ def store(tmp_path):
 
 def started(store, **changes):
     with store.lease("r1"):
-        store.begin("r1", tiny_run(**changes), MANIFEST)
+        store.begin("r1", tiny_run(**changes), manifest("r1"))
     return "r1"
 
 
 def step(n, loss=1.0):
-    return {"kind": "step", "step": n, "tokens": n * 10, "train/loss": loss, "grad/norm": 1.0, "seconds": 0.1}
+    return LogLine("step", n, n * 10, {"train/loss": loss, "grad/norm": 1.0, "seconds": 0.1})
+
+
+def spike(n, value, score):
+    return LogLine("spike", n, n, {"signal": "grad/norm", "value": value, "score": score})
 
 
 def test_identity_ignores_paths_and_neutral_values_and_nothing_else():
@@ -57,16 +63,6 @@ def test_identity_ignores_paths_and_neutral_values_and_nothing_else():
     assert len({run_id(c) for c in [base, *others]}) == 6
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/*/runs.jsonl")), ids=lambda path: path.parent.name)
-def test_published_runs_keep_their_names(path, monkeypatch):
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    for record in records:
-        # The recipe of the data grew since; it stands in the identity by its fingerprint.
-        config = run_config(record["config"] | {"data": dataclasses.asdict(DATA)})
-        monkeypatch.setattr(runs, "NUMERICS", record["numerics"])
-        assert run_id(config) == record["run_id"]
-
-
 def test_numbers_that_are_not_finite_become_null():
     assert json.loads(dumps({"a": float("nan"), "b": [float("inf"), 1.5]})) == {"a": None, "b": [None, 1.5]}
 
@@ -78,9 +74,9 @@ def test_a_torn_line_and_steps_after_the_checkpoint_are_cut(store):
     log.close()
     path = store.folder(run) / "metrics.jsonl"
     path.write_bytes(path.read_bytes() + b'{"kind": "step", "st')
-    assert [line["step"] for line in store.metrics(run)] == [1, 2, 3]
+    assert [line.step for line in store.metrics(run)] == [1, 2, 3]
     store.open_metrics(run, after=2).close()
-    assert path.read_text().count("\n") == 2 and [line["step"] for line in store.metrics(run)] == [1, 2]
+    assert path.read_text().count("\n") == 2 and [line.step for line in store.metrics(run)] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -118,13 +114,14 @@ def test_numbers_of_two_kinds_of_machine_do_not_mix(store):
     run = started(store)
     store.open_metrics(run, after=0).close()
     store.save_checkpoint(run, 10, b"old")
-    edited = MANIFEST | {"provenance": PROVENANCE | {"source_hash": "b"}}
+    edited = manifest(run, provenance=dataclasses.replace(PROVENANCE, source_hash="b"))
     store.begin(run, tiny_run(), edited)
     assert store.load_checkpoint(run) == (10, b"old")
-    assert store.read(run, "manifest.json")["provenance"]["earlier_source_hashes"] == ["a"]
-    store.begin(run, tiny_run(), MANIFEST | {"provenance": PROVENANCE | {"device_kind": "cuda"}})
+    assert store.manifest(run).provenance.earlier_source_hashes == ("a",)
+    on_cuda = manifest(run, provenance=dataclasses.replace(PROVENANCE, device_kind="cuda"))
+    store.begin(run, tiny_run(), on_cuda)
     assert store.load_checkpoint(run) is None and store.metrics(run) == []
-    assert store.read(run, "manifest.json")["provenance"]["device_kind"] == "cuda"
+    assert store.manifest(run).provenance.device_kind == "cuda"
 
 
 def test_content_without_a_commit_record_is_no_checkpoint(store):
@@ -148,7 +145,7 @@ def test_checkpoints_to_keep_stay_whatever_comes_later(store):
         store.save_checkpoint(run, at, b"x")
     assert store.checkpoints(run) == [5, 7, 8]
     store.keep_checkpoint(run, 7)
-    store.finish(run, {"state": "finished", "reason": None})
+    store.finish(run, FINISHED)
     assert store.checkpoints(run) == [5, 7, 8]
     assert store.read_checkpoint(run, 5) == b"five" and store.read_checkpoint(run, 6) is None
     store.clear(run)
@@ -190,19 +187,14 @@ def test_a_record_is_small_and_keeps_the_largest_spikes(store):
     run = started(store)
     log = store.open_metrics(run, after=0)
     log.write([step(n, loss=1 / 3 + n) for n in range(1, 5001)])
-    log.write(
-        [
-            {"kind": "spike", "step": n, "tokens": n, "signal": "grad/norm", "value": 1.0, "score": float(n)}
-            for n in range(1, 31)
-        ]
-    )
+    log.write([spike(n, 1.0, float(n)) for n in range(1, 31)])
     log.close()
-    store.finish(run, {"state": "finished", "reason": None})
+    store.finish(run, FINISHED)
     record = store.record(run)
-    assert len(dumps(record).encode()) < 8192
-    assert [s[0] for s in record["curves"]["spikes"]] == list(range(11, 31))
-    assert {11, 30} <= {point[0] for point in record["curves"]["train"]}
-    assert (record["curves"]["train"][0][0], record["curves"]["train"][-1][0]) == (1, 5000)
+    assert len(dumps(plain(record)).encode()) < 8192
+    assert [spike.step for spike in record.curves.spikes] == list(range(11, 31))
+    assert {11, 30} <= {point.step for point in record.curves.train}
+    assert (record.curves.train[0].step, record.curves.train[-1].step) == (1, 5000)
 
 
 def test_a_published_line_is_thinned_until_it_fits(store):
@@ -212,23 +204,19 @@ def test_a_published_line_is_thinned_until_it_fits(store):
     log.write([step(n, loss=1 / 3 + n) for n in range(1, 201)])
     for n in range(10, 201, 10):
         skills = {f"val/excess/skill_{k}": 1 / 7 + k for k in range(9)}
-        log.write(
-            [{"kind": "evaluation", "step": n, "tokens": n, "val/loss": 1 / 3, "val/bpb": 1 / 9, **skills}]
-        )
-        log.write(
-            [{"kind": "spike", "step": n, "tokens": n, "signal": "grad/norm", "value": 1 / 3, "score": 9.0}]
-        )
+        log.write([LogLine("evaluation", n, n, {"val/loss": 1 / 3, "val/bpb": 1 / 9, **skills})])
+        log.write([spike(n, 1 / 3, 9.0)])
     log.close()
-    store.finish(run, {"state": "finished", "reason": None, "text": "x" * 2000})
+    store.finish(run, dataclasses.replace(FINISHED, reason="x" * 2000))
     whole, line = store.record(run), line_of(store.record(run))
-    assert len(dumps(whole, separators=(",", ":"))) > 8192 >= len(line.encode())
-    thin = json.loads(line)["curves"]
+    assert len(dumps(plain(whole), separators=(",", ":"))) > 8192 >= len(line.encode())
+    published = json.loads(line)
+    thin, full = published["curves"], plain(whole)["curves"]
     assert all([points[k][0] for k in (0, -1)] == [10, 200] for points in thin.pop("excess").values())
-    assert thin == {
-        name: curve for name, curve in whole["curves"].items() if name != "excess"
-    }  # verdicts read them
-    assert line_of(json.loads(line)) == line
-    assert len(line_of(whole | {"summary": {"text": "x" * 9000}})) > 8192  # words are not cut
+    assert thin == {name: curve for name, curve in full.items() if name != "excess"}  # verdicts read them
+    assert line_of(read(RunRecord, json.loads(line))) == line
+    wordy = dataclasses.replace(whole, summary=dataclasses.replace(FINISHED, reason="x" * 9000))
+    assert len(line_of(wordy)) > 8192  # words are not cut
 
 
 def test_a_record_says_what_moved_first_by_the_window_of_its_own_run(store):
@@ -241,29 +229,48 @@ def test_a_record_says_what_moved_first_by_the_window_of_its_own_run(store):
         logits = {
             f"attention/logit_max/{i}": 2.0 + n % 2 + (9.0 if (i, n) == (1, 8) else 0.0) for i in range(3)
         }
-        log.write([step(n), {"kind": "diagnostics", "step": n, "tokens": n, **logits}])
-    spike = {"kind": "spike", "step": 10, "tokens": 10, "signal": "grad/norm", "value": 1.0, "score": 9.0}
-    log.write([spike])
+        log.write([step(n), LogLine("diagnostics", n, n, logits)])
+    log.write([spike(10, 1.0, 9.0)])
     log.close()
-    store.finish(run, {"state": "finished", "reason": None})
-    assert json.loads(dumps(store.record(run)))["curves"]["first_movers"] == {
+    store.finish(run, FINISHED)
+    assert store.record(run).curves.first_movers == FirstMovers(
+        spikes=Often(1, 1), quiet=Often(0, 0), of=(Mover(2, "attention/logit_max/1"),)
+    )
+    assert json.loads(dumps(plain(store.record(run))))["curves"]["first_movers"] == {
         "of": [[2, "attention/logit_max/1"]],
         "spikes": [1, 1],
         "quiet": [0, 0],
     }
 
 
+ASKED = job(tiny_run(), run_id="r1", store=Path(), shards=Path(), group="g").manifest
+
+
 def published(config):
-    summary = {"state": "finished", "reason": None, "val/bpb": 1.25}
-    return {"run_id": run_id(config), "state": "finished", "provenance": PROVENANCE, "summary": summary}
+    return RunRecord(
+        run_id=run_id(config),
+        state="finished",
+        config=config,
+        summary=dataclasses.replace(FINISHED, measured={"val/bpb": 1.25}),
+        curves=Curves(
+            train=(TrainPoint(1, 10, 7.0, 1.0),),
+            validation=(ValidationPoint(1, 10, 2.0, 1.25),),
+            spikes=(),
+            peaks={},
+            excess={},
+        ),
+        numerics=NUMERICS,
+        counts=COUNTS,
+        provenance=PROVENANCE,
+    )
 
 
 def test_a_published_record_stands_for_a_run_until_the_run_is_trained(store):
     config = tiny_run(data_fingerprint="f")
     record, run = published(config), run_id(config)
-    assert store.adopt(record, config, {"group": "g"})
+    assert store.adopt(record, config, ASKED)
     assert store.state(run) == "finished" and store.record(run) == record
-    assert store.adopted(run) and not store.adopt(record, config, {"group": "g"})
+    assert store.adopted(run) and not store.adopt(record, config, ASKED)
     store.clear(run)
     assert store.state(run) == "pending" and not store.adopted(run)
 
@@ -278,11 +285,11 @@ def test_a_record_half_taken_over_is_none(store, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(RunStore, "finish", killed)
         with pytest.raises(KeyboardInterrupt):
-            store.adopt(published(config), config, {"group": "g", "counts": {}})
-    assert store.state(run) == "pending" and store.record(run)["summary"] is None
+            store.adopt(published(config), config, ASKED)
+    assert store.state(run) == "pending" and store.record(run).summary is None
     store.open_metrics(run, after=0).close()
-    store.finish(run, {"state": "diverged", "reason": "x"})
-    assert store.record(run)["state"] == "diverged"
+    store.finish(run, Summary(state="diverged", reason="x", measured={}))
+    assert store.record(run).state == "diverged"
 
 
 def test_nothing_temporary_is_left_behind(store):
@@ -306,7 +313,7 @@ def test_a_line_that_a_full_disk_takes_in_part_is_written_whole(store, monkeypat
     monkeypatch.setattr(log, "_file", Short())
     log.write([step(1), step(2)])
     file.close()
-    assert [line["step"] for line in store.metrics(run)] == [1, 2]
+    assert [line.step for line in store.metrics(run)] == [1, 2]
 
 
 @pytest.mark.parametrize("damaged", [b'{"a": 1}\n{"a": \n', b'{"a": 1}\n7\n', b'{"a": 1}\n{"a": "\xff"}\n'])

@@ -5,7 +5,10 @@ hand.
 import numpy as np
 import pytest
 
+from lab.config.schema import Monitor
+from lab.config.strict import plain
 from lab.store.curves import RECORD_POINTS, curves
+from lab.store.log_line import LogLine
 from lab.store.spikes import by_chance, first_mover, spike_score, summarize
 
 
@@ -32,9 +35,9 @@ def test_the_score_counts_eligible_steps_only():
     values = [1.0, 1.2] * 20 + [9.0] + [1.0, 1.2] * 5
     summary = summarize(values, window=10, burn_in=4, threshold=4.0)
     expected = scores_by_numpy(values, 10, 4)
-    assert summary["events"] == 1
-    assert summary["score_k4"] == pytest.approx(1 / len(expected))
-    assert summary["score_k7"] == pytest.approx(1 / len(expected))
+    assert summary.events == 1
+    assert summary.score_k4 == pytest.approx(1 / len(expected))
+    assert summary.score_k7 == pytest.approx(1 / len(expected))
 
 
 def test_a_flat_signal_has_no_spikes_and_a_jump_from_it_is_one():
@@ -102,52 +105,48 @@ def test_the_same_search_before_quiet_steps_by_hand():
     before 54 alone.
     """
     found = by_chance(series(**JUMPS), [30], steps=STEPS, **RULE)
-    assert found == {"spikes": [1, 1], "quiet": [1, 2]}
+    assert found == ((1, 1), (1, 2))
     at_the_spike = by_chance(series(a={30: 9.0}), [30, 31], steps=STEPS, **RULE)
-    assert at_the_spike == {"spikes": [0, 1], "quiet": [0, 2]}  # 31 belongs to the spike at 30
+    assert at_the_spike == ((0, 1), (0, 2))  # 31 belongs to the spike at 30
 
 
 def lines(spikes, **jumps):
     """A metrics.jsonl with every step diagnosed."""
-    statistics, at = series(**jumps), [{"step": n, "tokens": 10 * n} for n in range(1, STEPS + 1)]
+    statistics, steps = series(**jumps), range(1, STEPS + 1)
     return [
-        *({"kind": "step", **a, "train/loss": 2.0, "grad/norm": 1.0} for a in at),
+        *(LogLine("step", n, 10 * n, {"train/loss": 2.0, "grad/norm": 1.0}) for n in steps),
         *(
-            {
-                "kind": "diagnostics",
-                **a,
-                **{name: values[a["step"] - 1] for name, values in statistics.items()},
-            }
-            for a in at
+            LogLine("diagnostics", n, 10 * n, {name: values[n - 1] for name, values in statistics.items()})
+            for n in steps
         ),
         *(
-            {"kind": "spike", **at[s - 1], "signal": "grad/norm", "value": 9.0, "score": 5.0 + s}
-            for s in spikes
+            LogLine("spike", n, 10 * n, {"signal": "grad/norm", "value": 9.0, "score": 5.0 + n})
+            for n in spikes
         ),
     ]
 
 
 def monitor(every):
-    return {"diagnostics_every": every, "spike_window": WINDOW, "spike_threshold": 4.0}
+    return Monitor(every, WINDOW, 4.0, divergence_factor=2.0, divergence_patience=3)
 
 
 def test_a_record_has_the_first_mover_of_each_spike_it_keeps():
     record = curves(lines([45, 30], **JUMPS), monitor(1))
-    assert [s[0] for s in record["spikes"]] == [30, 45]
-    assert record["first_movers"]["of"] == [(2, "attention/logit_max/2"), None]
-    assert record["first_movers"]["spikes"] == [1, 2]
+    assert [spike.step for spike in record.spikes] == [30, 45]
+    assert record.first_movers.of == ((2, "attention/logit_max/2"), None)
+    assert record.first_movers.spikes == (1, 2)
 
 
 def test_a_record_of_some_diagnosed_steps_has_none():
-    assert "first_movers" not in curves(lines([30], **JUMPS), monitor(25))
+    record = curves(lines([30], **JUMPS), monitor(25))
+    assert record.first_movers is None and "first_movers" not in plain(record)
 
 
 def test_first_movers_are_paid_for_in_points():
     """20 spikes with their movers take about as many bytes of a published line as 40 points."""
     many = range(21, 61)
-    plain, attributed = (curves(lines(many, **JUMPS), monitor(every)) for every in (25, 1))
-    assert len(plain["train"]) == RECORD_POINTS == 60
-    assert len(attributed["first_movers"]["of"]) == len(attributed["spikes"]) == 20
-    assert len(attributed["train"]) <= 41 and {s[0] for s in attributed["spikes"]} <= {
-        p[0] for p in attributed["train"]
-    }
+    usual, attributed = (curves(lines(many, **JUMPS), monitor(every)) for every in (25, 1))
+    assert len(usual.train) == RECORD_POINTS == 60
+    assert len(attributed.first_movers.of) == len(attributed.spikes) == 20
+    assert len(attributed.train) <= 41
+    assert {spike.step for spike in attributed.spikes} <= {point.step for point in attributed.train}
