@@ -15,6 +15,7 @@ from lab.config.strict import ConfigError, plain
 from lab.data.shards import Reading, Shards
 from lab.plan import branch
 from lab.store.identity import run_id
+from lab.store.log_line import STEP
 from lab.store.run_store import RunStore
 from lab.train import loop, worker
 from lab.train.worker import work
@@ -22,7 +23,6 @@ from tests.hand_shards import write_shards
 from tests.tiny_run import job, tiny_run
 
 CONSTANT = Schedule("constant", warmup_fraction=0.0, final_fraction=1.0)
-MANIFEST = {"tokenizer_hash": "t"}
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +46,11 @@ def resolved(store, run, *, tokenizer_hash="t"):
 def trained(store, run, folder, **changes):
     """Train a run as the command would, in this process; returns its id."""
     run, parent = resolved(store, run)
-    of_run = job(run, run_id=run_id(run), store=store.root, shards=folder, **changes)
-    of_run["manifest"] |= MANIFEST | ({"parent": parent} if parent else {})
-    work(of_run)
-    assert store.state(of_run["run_id"]) in ("finished", "diverged"), store.read(
-        of_run["run_id"], "summary.json"
-    )
-    return of_run["run_id"]
+    name = run_id(run)
+    asked = changes | {"tokenizer_hash": "t", "parent": parent}
+    work(job(run, run_id=name, store=store.root, shards=folder, **asked))
+    assert store.state(name) in ("finished", "diverged"), store.summary(name)
+    return name
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +83,8 @@ def test_a_branch_with_the_same_recipe_is_the_uninterrupted_run(store, parent, f
     child = trained(store, run_of(steps=7, init_from=f"{parent}@5"), folder)
     assert_same_weights_and_moments(state(store, child), state(store, parent))
     ours, theirs = (
-        [m["train/loss"] for m in store.metrics(name) if m["kind"] == "step"] for name in (child, parent)
+        [line.number("train/loss") for line in store.metrics(name) if line.kind == STEP]
+        for name in (child, parent)
     )
     assert ours == theirs[5:]
 
@@ -94,10 +93,10 @@ def test_a_branch_of_a_branch_is_too(store, parent, folder):
     child = trained(store, run_of(steps=4, init_from=f"{parent}@5"), folder)
     grandchild = trained(store, run_of(steps=3, init_from=f"{child}@last"), folder)
     assert_same_weights_and_moments(state(store, grandchild), state(store, parent))
-    about = store.read(grandchild, "manifest.json")["parent"]
-    assert (about["run_id"], about["step"], about["tokens"]) == (child, 4, 9 * 4 * 24)
-    assert store.record(grandchild)["parent"] == about
-    assert store.record(grandchild)["config"]["init_from"] == f"{child}@4"
+    about = store.manifest(grandchild).parent
+    assert (about.run_id, about.step, about.tokens) == (child, 4, 9 * 4 * 24)
+    assert store.record(grandchild).parent == about
+    assert store.record(grandchild).config.init_from == f"{child}@4"
 
 
 def test_a_branch_stopped_and_resumed_repeats_the_whole_one(store, parent, folder, tmp_path, monkeypatch):
@@ -105,8 +104,7 @@ def test_a_branch_stopped_and_resumed_repeats_the_whole_one(store, parent, folde
     other, calls = RunStore(tmp_path), iter(range(100))
     store.lend(parent, 5, other)
     run, about = resolved(other, run_of(steps=7, seed=3, micro_rows=2, init_from=f"{parent}@5"))
-    of_run = job(run, run_id=whole, store=other.root, shards=folder)
-    of_run["manifest"] |= {"parent": about}
+    of_run = job(run, run_id=whole, store=other.root, shards=folder, parent=about)
     with monkeypatch.context() as patch:
         stop = {"stop": lambda: next(calls) == 3}
         patch.setattr(worker, "train", lambda *args, **options: loop.train(*args, **(options | stop)))
@@ -123,7 +121,7 @@ def test_the_schedule_and_the_seed_are_the_branchs_own(store, parent, folder):
     child = trained(
         store, dataclasses.replace(run_of(steps=4, init_from=f"{parent}@5"), schedule=drop), folder
     )
-    rates = [m["lr"] for m in store.metrics(child) if m["kind"] == "step"]
+    rates = [line.number("lr") for line in store.metrics(child) if line.kind == STEP]
     assert rates == pytest.approx([0.0075, 0.005, 0.0025, 0.0])
 
 
@@ -136,7 +134,7 @@ def test_the_context_may_grow_where_positions_have_no_weights(store, folder, pos
     child = trained(store, longer, folder)
     first = state(store, parent)["model"]
     assert state(store, child)["model"].keys() == first.keys()
-    assert store.read(child, "summary.json")["tokens"] == 3 * 2 * 64
+    assert store.summary(child).tokens == 3 * 2 * 64
 
 
 def owners(starts, ring):
@@ -229,11 +227,8 @@ def test_changes_that_make_sense_together_alone_are_judged_together(store, folde
     parent = trained(store, run_of(steps=2, norm_placement="post"), folder)
     with pytest.raises(ConfigError) as error:
         resolved(store, run_of(block="parallel", init_from=f"{parent}@last"))
-    refused = (
-        f"init_from = {parent}@last (command line): norm_placement = pre: the parent has post. A "
-        "branch keeps it."
-    )
-    assert error.value.problems == [refused]
+    refused = "norm_placement = pre: the parent has post. A branch keeps it."
+    assert error.value.problems == [f"init_from = {parent}@last (command line): {refused}"]
 
 
 @pytest.mark.parametrize("pattern", ["window", "strided", "interleaved"])
@@ -297,11 +292,9 @@ def test_a_damaged_checkpoint_is_refused(store, folder, tmp_path):
 
 def test_a_branch_whose_parent_is_gone_fails_with_the_reason(store, parent, folder, tmp_path):
     run, about = resolved(store, run_of(init_from=f"{parent}@5"))
-    of_run = job(run, run_id="r", store=tmp_path, shards=folder)
-    of_run["manifest"] |= {"parent": about}
     with pytest.raises(SystemExit):
-        work(of_run)
-    reason = RunStore(tmp_path).read("r", "summary.json")["reason"]
+        work(job(run, run_id="r", store=tmp_path, shards=folder, parent=about))
+    reason = RunStore(tmp_path).summary("r").reason
     assert f"checkpoint 5 of run {parent}, to start from, is missing" in reason
 
 

@@ -12,6 +12,7 @@ from lab.plan import ablation as questions
 from lab.plan import planned_arm, planning
 from lab.plan.ablation import ABLATIONS, names
 from lab.plan.budget import TrainingText
+from lab.store.plan_record import MatchRecord
 
 SIZES = ("nano", "micro", "small", "base")
 
@@ -26,7 +27,7 @@ def plan(tmp_path, monkeypatch):
         )
 
     monkeypatch.setattr(planned_arm, "prepared", prepared)
-    monkeypatch.setattr(planning, "_reference_lines", lambda baseline: [])
+    monkeypatch.setattr(planning, "_reference_lines", lambda baseline: ())
     return lambda name, *overrides, **options: planning.make(
         name, overrides, results=tmp_path, cache=tmp_path, **options
     )
@@ -37,17 +38,18 @@ def plan(tmp_path, monkeypatch):
 def test_every_ablation_plans_at_every_size_with_every_optional_arm(plan, name, size):
     ablation = questions.load(name)
     made = plan(name, f"size={size}", extra_arms=list(ablation.optional_arms))
-    runs = [run for arm in made.record["arms"] for run in arm["runs"].values()]
+    arms = made.record.arms
+    runs = [run for arm in arms for run in arm.runs.values()]
     assert len(runs) == len(set(runs)), "two arms are one run"
-    assert all(abs(arm["mismatch"]) <= 0.01 for arm in made.record["arms"])
-    assert min(arm["steps"] for arm in made.record["arms"]) >= 100
-    merged = len(ablation.arms) + len(ablation.optional_arms) - len(made.record["arms"])
-    assert merged == sum("same model as arm" in note for note in made.record["notes"])
+    assert all(abs(arm.mismatch) <= 0.01 for arm in arms)
+    assert min(arm.steps for arm in arms) >= 100
+    merged = len(ablation.arms) + len(ablation.optional_arms) - len(arms)
+    assert merged == sum("same model as arm" in note for note in made.record.notes)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_arms_of_the_ratio_claims_stand_on_the_side_their_claims_mean(plan, size):
-    x = {arm["name"]: arm["x"] for arm in plan("ffn-ratio", f"size={size}").record["arms"]}
+    x = {arm.name: arm.x for arm in plan("ffn-ratio", f"size={size}").record.arms}
     assert all(1 <= x[name] <= 10 for name in ("plain_x1_5", "plain_x4", "plain_x6"))
     assert x["plain_x1_5"] < 2 and x["plain_x32"] > 10
     assert x["plain_x4"] == pytest.approx(4, abs=0.05) and x["gated_8_3"] == pytest.approx(8 / 3, abs=0.05)
@@ -63,16 +65,16 @@ def test_settings_tell_different_experiments_apart(plan):
         ("data=text", "data.path=a"),
         ("data=text", "data.path=b"),
     ]
-    settings = [plan("norm", *overrides).record["setting"] for overrides in asked]
+    settings = [plan("norm", *overrides).record.setting for overrides in asked]
     assert len(set(settings)) == len(asked)
     assert settings[:2] == ["nano-stories-cpu", "micro-stories-cpu"]
-    assert plan("norm", hold="none").record["setting"] != settings[0]
-    assert plan("norm", "tracker=none", "engine.workers=1").record["setting"] == settings[0]
+    assert plan("norm", hold="none").record.setting != settings[0]
+    assert plan("norm", "tracker=none", "engine.workers=1").record.setting == settings[0]
 
 
 def test_one_baseline_serves_every_ablation_that_shares_it(plan):
     made = {name: plan(name).record for name in ("norm", "norm-placement", "stability")}
-    baselines = [next(arm for arm in record["arms"] if arm["baseline"])["runs"] for record in made.values()]
+    baselines = [record.baseline.runs for record in made.values()]
     shared = set.intersection(*(set(runs) for runs in baselines))
     assert len(shared) >= 3
     assert all(len({runs[seed] for runs in baselines}) == 1 for seed in shared)
@@ -80,7 +82,7 @@ def test_one_baseline_serves_every_ablation_that_shares_it(plan):
 
 def test_paths_of_this_machine_stay_out_of_the_record(plan):
     record = plan("norm", "data=text", "data.path=/home/someone/book.txt").record
-    assert "someone" not in str(record) and "data.path=PATH" in record["overrides"]
+    assert "someone" not in str(record) and "data.path=PATH" in record.overrides
 
 
 def write(tmp_path, monkeypatch, text):
@@ -140,7 +142,7 @@ def test_an_arm_that_misses_the_match_is_refused(plan, monkeypatch):
         ConfigError, match=r"arm plain_x32: body_parameters differ from the baseline's by \+\d"
     ):
         plan("ffn-ratio")
-    assert plan("ffn-ratio", hold="none").record["match"]["what"] == "none"
+    assert plan("ffn-ratio", hold="none").record.match.what == "none"
 
 
 def matching(monkeypatch, **values):
@@ -156,12 +158,11 @@ def matching(monkeypatch, **values):
 def test_depth_and_flops_are_matched_to_within_the_tolerance(plan, monkeypatch):
     matching(monkeypatch, hold="flops_per_token", solve="depth")
     record = plan("activation").record
-    assert record["match"] == {"what": "flops_per_token", "solve": "depth", "tolerance": 0.01}
-    counted = {arm["name"]: arm["counts"]["flops_per_token"] for arm in record["arms"]}
-    baseline = next(arm for arm in record["arms"] if arm["baseline"])
-    for arm in record["arms"]:
-        assert arm["mismatch"] == counted[arm["name"]] / counted[baseline["name"]] - 1
-        assert abs(arm["mismatch"]) <= 0.01
+    assert record.match == MatchRecord(what="flops_per_token", solve="depth", tolerance=0.01)
+    counted = {arm.name: arm.counts.flops_per_token for arm in record.arms}
+    for arm in record.arms:
+        assert arm.mismatch == counted[arm.name] / counted[record.baseline.name] - 1
+        assert abs(arm.mismatch) <= 0.01
 
 
 def test_text_is_held_by_a_budget_that_counts_it(plan, monkeypatch):
@@ -169,7 +170,7 @@ def test_text_is_held_by_a_budget_that_counts_it(plan, monkeypatch):
     half the text.
     """
     matching(monkeypatch, hold="bytes", solve="none", tolerance=1e-3)
-    assert {arm["mismatch"] for arm in plan("vocab").record["arms"]} == {0.0}
+    assert {arm.mismatch for arm in plan("vocab").record.arms} == {0.0}
     coarse = iter([4.0, 4.0, 2.0, 4.0])  # bytes a token of each vocabulary
 
     def prepared(config, **_):

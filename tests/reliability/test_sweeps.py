@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.store.job import Job
+from lab.store.run_record import Summary
 from lab.store.run_store import RunStore
 from lab.sweep import local as sweeping
 from tests.tiny_run import job, tiny_run
@@ -195,11 +197,11 @@ def test_a_worker_that_always_dies_ends_as_failed_and_the_sweep_goes_on(tmp_path
     assert len((tmp_path / "r0/deaths").read_text()) == 3
 
 
-def _die_or_finish(job: dict) -> None:
-    store, run = RunStore(Path(job["store"])), job["run_id"]
+def _die_or_finish(job: Job) -> None:
+    store, run = RunStore(Path(job.store)), job.run_id
     with store.lease(run):
         if run == "r1":
-            store.finish(run, {"state": "finished", "reason": None})
+            store.finish(run, Summary(state="finished", reason=None, measured={}))
         else:
             with open(store.folder(run) / "deaths", "a") as file:
                 file.write("x")

@@ -28,20 +28,21 @@ from tests.paths import ROOT
 from tests.tiny_run import job, tiny_run
 
 # What pip brings along with torch and numpy, and nothing else.
-BESIDE = (
-    "torch torchgen functorch numpy sympy mpmath networkx jinja2 markupsafe fsspec filelock "
-    "typing_extensions "
-    "triton setuptools"
-)
+BESIDE = """
+    torch torchgen functorch numpy sympy mpmath networkx jinja2 markupsafe fsspec filelock typing_extensions
+    triton setuptools
+"""
 GUARD = f"""
 import sys
 from importlib.machinery import PathFinder
+
+BESIDE = {BESIDE.split()!r}
 
 class Guard:
     def find_spec(name, path=None, target=None):
         spec = PathFinder.find_spec(name, path, target)
         origin = str(spec.origin or spec.submodule_search_locations) if spec else ""
-        beside = "site-packages" in origin and name.partition(".")[0] not in {BESIDE.split()!r}
+        beside = "site-packages" in origin and name.partition(".")[0] not in BESIDE
         return None if beside else spec
 
 sys.meta_path[:] = [Guard if finder is PathFinder else finder for finder in sys.meta_path]
@@ -57,11 +58,10 @@ def shards(tmp_path_factory):
     return write_shards(path, documents[:20], documents[20:], vocabulary=vocabulary)
 
 
-def plan_of(jobs, **record):
-    record = {"ablation": "train", "setting": "tiny", **record}
-    return SimpleNamespace(
-        record=record, jobs={j["run_id"]: j for j in jobs}, engine=SimpleNamespace(workers=1)
-    )
+def parcel_of(jobs, **record):
+    """The jobs as those of a plan."""
+    made = asked({"plain_x4": [1.0]}, **{"ablation": "train", "setting": "tiny", **record})
+    return Plan(made, Path(), JobSet(made.setting, {job.run_id: job for job in jobs}, ENGINE, TRACKER), (), None)
 
 
 def job_of(run, shards, store, **changes):

@@ -11,14 +11,15 @@ import pytest
 from lab.config import schema as c
 from lab.data.prepare import prepare
 from lab.data.shards import Shards
+from lab.store.run_record import Summary
 from lab.store.run_store import RunStore
 from lab.train.loop import train
-from tests.tiny_run import DATA, PROVENANCE, SHAPE, tiny_run
+from tests.tiny_run import DATA, SHAPE, manifest, tiny_run
 
 STORIES, LEAKED, CONTEXT = 1000, 6, 64
 
 
-def summary_of(shards: Shards, folder: Path) -> dict:
+def summary_of(shards: Shards, folder: Path) -> Summary:
     """Train on few rows often enough to know them by heart, and evaluate on every validation story."""
     run = tiny_run(
         shape=dataclasses.replace(SHAPE, context_length=CONTEXT),
@@ -27,9 +28,9 @@ def summary_of(shards: Shards, folder: Path) -> dict:
     )
     store = RunStore(folder)
     with store.lease("r"):
-        store.begin("r", run, {"provenance": PROVENANCE})
+        store.begin("r", run, manifest("r"))
         train(run, shards, store, "r", device="cpu", checkpoint_seconds=1e9)
-    return store.read("r", "summary.json")
+    return store.summary("r")
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +42,8 @@ def folder(tmp_path_factory) -> Path:
 
 def test_no_honest_run_is_below_the_floor(folder: Path, tmp_path: Path) -> None:
     summary = summary_of(Shards.open(folder), tmp_path)
-    assert summary["warning"] is None
-    assert summary["val/excess_bpb"] > -3 * summary["val/excess_error"]
+    assert summary.warning is None
+    assert summary.measured["val/excess_bpb"] > -3 * summary.measured["val/excess_error"]
 
 
 def test_a_planted_leak_is_told(folder: Path, tmp_path: Path) -> None:
@@ -54,5 +55,5 @@ def test_a_planted_leak_is_told(folder: Path, tmp_path: Path) -> None:
     shards.train_documents = np.arange(LEAKED) * CONTEXT
     shards.train_tokens = len(shards.train_stream)
     summary = summary_of(shards, tmp_path)
-    assert summary["val/excess_bpb"] < 0
-    assert "leaked into training" in summary["warning"]
+    assert summary.measured["val/excess_bpb"] < 0
+    assert "leaked into training" in summary.warning

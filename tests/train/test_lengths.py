@@ -18,6 +18,7 @@ from lab.config.strict import ConfigError, plain
 from lab.data.shards import Shards
 from lab.model.transformer import Transformer
 from lab.store.identity import identity
+from lab.store.log_line import EVALUATION, SAMPLE
 from lab.store.run_store import RunStore
 from lab.train.lengths import MOST_BLOCKS, block_ends, evaluate_lengths, undefined
 from tests.hand_shards import write_shards
@@ -109,17 +110,18 @@ def test_a_trained_model_is_scored_as_one_that_was_built_longer(position, shards
     """
     run, store = run_of(position, LENGTHS), RunStore(tmp_path)
     trained(run, run_id="r", store=tmp_path, shards=shards)
-    summary, text = store.read("r", "summary.json"), Shards.open(shards)
-    last = [line for line in store.metrics("r") if line["kind"] == "evaluation"][-1]
+    summary, text = store.summary("r"), Shards.open(shards)
+    last = [line for line in store.metrics("r") if line.kind == EVALUATION][-1]
     names = [f"val/bpb/length_{k}" for k in LENGTHS]
-    assert [last[name] for name in names] == [summary[name] for name in names]
+    measured = summary.measured
+    assert [last.number(name) for name in names] == [measured[name] for name in names]
     length = run.shape.context_length
     if not MODULES["position"].VARIANTS[position].any_length:
-        assert summary[names[0]] > 0 and summary[names[1]] is summary[names[2]] is None
-        assert f"{length} trained positions and none beyond" in summary["undefined_lengths"][names[1]]
-        assert sorted(summary["undefined_lengths"]) == names[1:]
+        assert measured[names[0]] > 0 and measured[names[1]] is measured[names[2]] is None
+        assert f"{length} trained positions and none beyond" in summary.undefined_lengths[names[1]]
+        assert sorted(summary.undefined_lengths) == names[1:]
         return
-    assert summary["undefined_lengths"] == {}
+    assert summary.undefined_lengths == {}
     longer = Transformer(
         dataclasses.replace(run, shape=dataclasses.replace(run.shape, context_length=4 * length))
     )
@@ -135,16 +137,17 @@ def test_a_trained_model_is_scored_as_one_that_was_built_longer(position, shards
             with torch.no_grad():
                 logits = longer(row[None, :-1]).logits[0, -length:]
             nats += float(F.cross_entropy(logits, row[-length:], reduction="sum"))
-        assert summary[name] == pytest.approx(nats / math.log(2) / bytes_, rel=1e-5)
+        assert measured[name] == pytest.approx(nats / math.log(2) / bytes_, rel=1e-5)
 
 
 def test_asking_changes_nothing_else(shards, tmp_path):
     summaries = []
     for name, lengths in (("plain", []), ("asked", LENGTHS)):
         trained(run_of("rope", lengths), run_id=name, store=tmp_path, shards=shards)
-        summary = RunStore(tmp_path).read(name, "summary.json")
+        summary = plain(RunStore(tmp_path).summary(name))
+        assert ("undefined_lengths" in summary) == bool(lengths)
         summaries.append({k: v for k, v in summary.items() if "length" not in k and "second" not in k})
-        samples = [line for line in RunStore(tmp_path).metrics(name) if line["kind"] == "sample"]
+        samples = [line for line in RunStore(tmp_path).metrics(name) if line.kind == SAMPLE]
         summaries[-1]["samples"] = samples
     assert summaries[0] == summaries[1]
 

@@ -17,6 +17,7 @@ from lab.data.shards import Shards
 from lab.data.stories import generator as stories
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
+from lab.store.log_line import DIAGNOSTICS, EVALUATION, SAMPLE, STEP
 from lab.store.run_store import RunStore
 from lab.sweep.local import _settle
 from lab.train import loop, trainer
@@ -27,21 +28,23 @@ from lab.train.schedule import factor
 from lab.train.snapshot import pack, unpack
 from lab.train.worker import DISK_FULL, work
 from tests.tiny_model import build
-from tests.tiny_run import DATA, GRAMMAR, PROVENANCE, job, tiny_run, trained
-
-MANIFEST = job(tiny_run(), run_id="r", store=".", shards=".")["manifest"] | {"provenance": PROVENANCE}
+from tests.tiny_run import DATA, GRAMMAR, job, manifest, tiny_run, trained
 
 
 def train(run, shards, root, *, run_id="r", stop=lambda: False):
     store = RunStore(root)
     with store.lease(run_id):
-        store.begin(run_id, run, MANIFEST)
+        store.begin(run_id, run, manifest(run_id))
         loop.train(run, Shards.open(shards), store, run_id, device="cpu", checkpoint_seconds=0.0, stop=stop)
     return store
 
 
 def losses(store, run_id="r"):
-    return [line["train/loss"].hex() for line in store.metrics(run_id) if line["kind"] == "step"]
+    return [line.values["train/loss"].hex() for line in steps_of(store, run_id)]
+
+
+def steps_of(store, run_id="r"):
+    return [line for line in store.metrics(run_id) if line.kind == STEP]
 
 
 def assert_equal_checkpoints(ours, theirs):
@@ -90,9 +93,9 @@ def test_losses_equal_a_loop_written_with_torch_alone(shards, tmp_path):
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        line = [m for m in store.metrics("r") if m["kind"] == "step"][step - 1]
-        assert line["train/loss"] == pytest.approx(loss.item(), rel=1e-5)
-        assert line["grad/norm"] == pytest.approx(norm.item(), rel=1e-4)
+        line = steps_of(store)[step - 1]
+        assert line.number("train/loss") == pytest.approx(loss.item(), rel=1e-5)
+        assert line.number("grad/norm") == pytest.approx(norm.item(), rel=1e-4)
 
 
 @pytest.mark.parametrize("stop_at", [0, 1, 4, 5, 11])
@@ -114,33 +117,30 @@ def test_a_run_stopped_and_resumed_repeats_the_whole_one_bit_for_bit(whole, shar
     train(run_with_everything(), shards, tmp_path)
     assert losses(store) == losses(whole)
     assert_equal_checkpoints(store, whole)
-    ours, theirs = store.read("r", "summary.json"), whole.read("r", "summary.json")
-    timed = ("seconds", "tokens_per_second")
-    assert {k: v for k, v in ours.items() if k not in timed} == {
-        k: v for k, v in theirs.items() if k not in timed
-    }
+    ours, theirs = (
+        dataclasses.replace(of.summary("r"), seconds=None, tokens_per_second=None) for of in (store, whole)
+    )
+    assert ours == theirs and ours.bpb is not None
 
 
 def test_each_step_evaluation_and_diagnosis_is_logged_once(whole):
     lines = whole.metrics("r")
-    assert [m["step"] for m in lines if m["kind"] == "step"] == list(range(1, 13))
-    assert [m["step"] for m in lines if m["kind"] == "evaluation"] == [4, 8, 12]
-    diagnosed = [m for m in lines if m["kind"] == "diagnostics"]
-    assert [m["step"] for m in diagnosed] == [1, 4, 8, 12]
+    assert [line.step for line in lines if line.kind == STEP] == list(range(1, 13))
+    assert [line.step for line in lines if line.kind == EVALUATION] == [4, 8, 12]
+    diagnosed = [line for line in lines if line.kind == DIAGNOSTICS]
+    assert [line.step for line in diagnosed] == [1, 4, 8, 12]
     layers = {f"{s}/{i}" for s in ("residual/rms", "attention/logit_max") for i in (0, 1)}
     assert (
         layers | {"logits/z", "grad/norm/block_0", "grad/norm/embedding", "grad/norm/head"}
-        <= diagnosed[0].keys()
+        <= diagnosed[0].values.keys()
     )
 
 
 def test_layer_gradient_norms_add_up_to_the_whole(whole):
     for line in whole.metrics("r"):
-        if line["kind"] == "diagnostics":
-            total = next(m for m in whole.metrics("r") if m["kind"] == "step" and m["step"] == line["step"])[
-                "grad/norm"
-            ]
-            parts = [v for k, v in line.items() if k.startswith("grad/norm/")]
+        if line.kind == DIAGNOSTICS:
+            total = steps_of(whole)[line.step - 1].number("grad/norm")
+            parts = [v for k, v in line.values.items() if k.startswith("grad/norm/")]
             # Diagnosed and logged before clipping: the squares of disjoint parts sum to the square of the
             # whole.
             assert math.sqrt(sum(p * p for p in parts)) == pytest.approx(total, rel=1e-5)
@@ -148,7 +148,7 @@ def test_layer_gradient_norms_add_up_to_the_whole(whole):
 
 def test_micro_batches_do_not_change_the_loss(shards, tmp_path):
     stores = [train(tiny_run(micro_rows=m), shards, tmp_path / str(m)) for m in (4, 2, 1)]
-    curves = [[m["train/loss"] for m in s.metrics("r") if m["kind"] == "step"] for s in stores]
+    curves = [[line.number("train/loss") for line in steps_of(store)] for store in stores]
     assert curves[1] == pytest.approx(curves[0], rel=1e-5) and curves[2] == pytest.approx(curves[0], rel=1e-5)
 
 
@@ -207,15 +207,15 @@ def test_uniform_predictions_cost_log2_of_the_vocabulary_a_byte(shards):
 
 def test_a_run_ends_with_its_skills_and_with_samples(shards, tmp_path):
     store = train(tiny_run(), shards, tmp_path)
-    summary, lines = store.read("r", "summary.json"), store.metrics("r")
-    of_skills = sum(skill["excess"] * skill["words"] for skill in summary["skills"].values())
+    summary, lines = store.summary("r"), store.metrics("r")
+    of_skills = sum(skill.excess * skill.words for skill in summary.skills.values())
     exact_bytes = sum(b.exact_bytes for b in evaluation_batches(Shards.open(shards), 24, documents=4, rows=2))
-    assert of_skills == pytest.approx(summary["val/excess_bpb"] * exact_bytes, rel=1e-6)
-    written = [line for line in lines if line["kind"] == "sample"]
-    assert len(written) == 4 and {line["step"] for line in written} == {12}
+    assert of_skills == pytest.approx(summary.measured["val/excess_bpb"] * exact_bytes, rel=1e-6)
+    written = [line for line in lines if line.kind == SAMPLE]
+    assert len(written) == 4 and {line.step for line in written} == {12}
     held_out = stories.generate(GRAMMAR, seed=DATA.seed, split="validation", count=4)
     for line, story in zip(written, held_out, strict=True):
-        assert story.text.startswith(line["prompt"]) and len(line["prompt"]) == 11
+        assert story.text.startswith(line.values["prompt"]) and len(line.values["prompt"]) == 11
 
 
 def test_the_z_loss_shapes_the_gradient_and_not_the_report(shards, tmp_path):
@@ -242,14 +242,14 @@ def test_smoothed_targets_shape_the_gradient_and_not_the_report(shards, tmp_path
 def test_smoothed_targets_have_the_gradient_that_torch_gives_them(shards, tmp_path, micro_rows):
     smooth = dataclasses.replace(tiny_run().regularization, label_smoothing=0.3)
     config = tiny_run(regularization=smooth, micro_rows=micro_rows)
-    [first, *_] = [line for line in train(config, shards, tmp_path).metrics("r") if line["kind"] == "step"]
+    [first, *_] = steps_of(train(config, shards, tmp_path))
     model = Transformer(config)
     initialize(model, init=config.init, seed=config.seed)
     batch = torch.from_numpy(Shards.open(shards).batch(0, seed=config.seed, rows=4, context_length=24))
     logits = model(batch[:, :-1]).logits.flatten(0, 1)
     F.cross_entropy(logits, batch[:, 1:].flatten(), label_smoothing=0.3).backward()
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
-    assert first["grad/norm"] == pytest.approx(norm.item(), rel=1e-5)
+    assert first.number("grad/norm") == pytest.approx(norm.item(), rel=1e-5)
 
 
 def test_z_loss_gradient_is_twice_log_z_times_softmax():
@@ -280,9 +280,9 @@ def test_a_number_that_is_not_finite_ends_the_run_as_diverged(shards, tmp_path, 
 
     monkeypatch.setattr(trainer.Trainer, "step", poisoned)
     store = train(tiny_run(), shards, tmp_path)
-    summary = store.read("r", "summary.json")
-    assert summary["state"] == "diverged" and f"not finite at step {bad_step}" in summary["reason"]
-    assert (summary["val/bpb"] is None) == (bad_step < 4)  # evaluated at steps 4, 8 and 12
+    summary = store.summary("r")
+    assert summary.state == "diverged" and f"not finite at step {bad_step}" in summary.reason
+    assert (summary.bpb is None) == (bad_step < 4)  # evaluated at steps 4, 8 and 12
     saved = store.load_checkpoint("r")
     assert (saved is None) if bad_step == 1 else (saved[0] == bad_step - 1)
     if saved:
@@ -304,16 +304,16 @@ def test_a_last_step_that_leaves_no_numbers_has_diverged(shards, tmp_path, monke
 
     monkeypatch.setattr(trainer.Trainer, "step", poisoned)
     store = train(tiny_run(), shards, tmp_path)
-    summary = store.read("r", "summary.json")
-    assert summary["state"] == "diverged" and summary["reason"] == "validation loss not finite at step 12"
-    assert summary["val/bpb"] is None and summary["warning"] is None
+    summary = store.summary("r")
+    assert summary.state == "diverged" and summary.reason == "validation loss not finite at step 12"
+    assert summary.bpb is None and summary.warning is None
 
 
 def test_a_run_that_ends_worse_than_unigrams_has_diverged(shards, tmp_path):
     hopeless = tiny_run(optimizer=dataclasses.replace(tiny_run().optimizer, lr=1e-12))
-    summary = train(hopeless, shards, tmp_path).read("r", "summary.json")
-    assert summary["state"] == "diverged" and "above the unigram entropy" in summary["reason"]
-    assert summary["val/bpb"] > summary["unigram_bpb"]
+    summary = train(hopeless, shards, tmp_path).summary("r")
+    assert summary.state == "diverged" and "above the unigram entropy" in summary.reason
+    assert summary.bpb > summary.unigram_bpb
 
 
 def test_moments_go_by_name(shards):
@@ -368,24 +368,24 @@ def test_a_full_disk_fails_no_run(tmp_path, shards, monkeypatch, write, state):
             job(tiny_run(), run_id="r", store=store.root, shards=shards), DISK_FULL, {"r": 0}, waiting, store
         )
     trained(tiny_run(), run_id="r", store=tmp_path / "runs", shards=shards)
-    assert store.read("r", "summary.json")["steps"] == 12
+    assert store.summary("r").steps == 12
 
 
 def test_a_run_whose_log_lacks_steps_starts_anew_when_retried(tmp_path, shards):
     store = RunStore(tmp_path / "runs")
     whole = job(tiny_run(), run_id="r", store=store.root, shards=shards)
     with pytest.raises(SystemExit):  # paused after 8 of 12 steps
-        work(whole | {"until_step": 8})
+        work(dataclasses.replace(whole, until_step=8))
     log = store.folder("r") / "metrics.jsonl"
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(line[:9] if '"step": 3,' in line else line for line in lines))
     with pytest.raises(SystemExit):
         work(whole)
-    reason = store.read("r", "summary.json")["reason"]
+    reason = store.summary("r").reason
     assert store.state("r") == "failed" and "--retry starts it anew" in reason
     store.reopen("r")
     work(whole)
-    assert [line["step"] for line in store.metrics("r") if line["kind"] == "step"] == list(range(1, 13))
+    assert [line.step for line in steps_of(store)] == list(range(1, 13))
 
 
 def test_a_failed_run_keeps_its_traceback(tmp_path, shards):
