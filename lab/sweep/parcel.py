@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lab.config.strict import ConfigError, plain, read
 from lab.data.shards import ShardError, Shards
-from lab.plan.job_set import Jobs
+from lab.plan.job_set import Jobs, JobSet
 from lab.plan.planning import Plan
 from lab.store import plan_record
 from lab.store.files import dumps, read_record, write_atomic
@@ -46,10 +46,15 @@ def pack(plan: Plan, folder: Path, store: RunStore) -> None:
     Raises ConfigError where the folder holds other things.
     """
     _refuse_foreign(plan.record, folder)
-    (folder / "shards").mkdir(parents=True, exist_ok=True)
     plan_record.save(plan.record, folder)  # first: it marks the folder as one of these
+    pack_jobs(plan.work, folder, store)
+
+
+def pack_jobs(work: JobSet, folder: Path, store: RunStore) -> None:
+    """Write jobs.json and what the jobs read, for those without a result in the store."""
+    (folder / "shards").mkdir(parents=True, exist_ok=True)
     jobs = []
-    for name, job in plan.jobs.items():
+    for name, job in work.jobs.items():
         if store.state(name) in RESULT_STATES:
             continue
         source = Path(job.shards)
@@ -58,7 +63,7 @@ def pack(plan: Plan, folder: Path, store: RunStore) -> None:
             store.lend(parent.run_id, parent.step, store_of(folder))
         away = without_paths(job.config)
         jobs.append(replace(job, config=away, store="runs", shards=f"shards/{source.name}"))
-    content = JobsFile(NUMERICS, plan.work.engine.workers, tuple(jobs))
+    content = JobsFile(NUMERICS, work.engine.workers, tuple(jobs))
     write_atomic(folder / "jobs.json", dumps(plain(content), indent=1))
 
 

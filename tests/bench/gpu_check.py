@@ -1,8 +1,8 @@
 """What does this CUDA machine give? Parity, precision, compilation, speed, memory and resumption, in 8
 minutes or less.
 
-    python -m tests.bench.gpu_check --prepare DIR    on a machine with all of the lab: runs and shards to carry
-    python -m tests.bench.gpu_check DIR              on one with this repository, torch and numpy
+    python -m tests.bench.gpu_check --prepare DIR    where all of the lab is: runs and token shards to carry
+    python -m tests.bench.gpu_check DIR              where this repository, torch 2.11 or newer and numpy are
     python -m tests.bench.gpu_check                  both, through .cache/gpu-check
 
 Writes results/bench/gpu-<device>.json. Each part is a process of its own with its own time limit; one that
@@ -28,13 +28,15 @@ from typing import Any
 
 import torch
 
-from lab.config.schema import Precision, RunConfig, run_config
+from lab.config.schema import Precision, RunConfig
 from lab.config.strict import plain
 from lab.data.shards import Shards
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
 from lab.store.files import dumps, write_atomic
 from lab.store.identity import NUMERICS, run_id
+from lab.store.job import Job
+from lab.store.log_line import STEP
 from lab.store.provenance import provenance
 from lab.store.run_store import RunStore
 from lab.sweep import parcel
@@ -82,7 +84,7 @@ def speed(run: RunConfig, seconds: list[float], *, skip: int) -> float:
     return run.rows * run.shape.context_length / statistics.median(seconds[skip:])
 
 
-def parity(jobs: dict[str, dict[str, Any]], *, device: str, steps: int = 20) -> dict[str, Any]:
+def parity(jobs: dict[str, Job], *, device: str, steps: int = 20) -> dict[str, Any]:
     """The same first losses on the CPU and on the device, in fp32 without TF32."""
     torch.set_float32_matmul_precision("highest")
     run, shards = opened(jobs["nano"], precision=FP32)
@@ -100,9 +102,7 @@ def parity(jobs: dict[str, dict[str, Any]], *, device: str, steps: int = 20) -> 
     }
 
 
-def precision(
-    jobs: dict[str, dict[str, Any]], *, device: str, steps: int = 200, last: int = 20
-) -> dict[str, Any]:
+def precision(jobs: dict[str, Job], *, device: str, steps: int = 200, last: int = 20) -> dict[str, Any]:
     """What bf16 costs in loss, by the mean of the last steps, against fp32."""
     figures: dict[str, Any] = {"size": "nano", "steps": steps}
     for name, chosen in (("fp32", FP32), ("bf16", BF16)):
@@ -115,7 +115,7 @@ def precision(
     return figures | {"loss_difference": figures["bf16_loss"] - figures["fp32_loss"]}
 
 
-def compiled(jobs: dict[str, dict[str, Any]], *, device: str, steps: int = 40) -> dict[str, Any]:
+def compiled(jobs: dict[str, Job], *, device: str, steps: int = 40) -> dict[str, Any]:
     """torch.compile against eager: losses, tokens a second, and what compiling takes, of steps without
     diagnostics.
     """
@@ -138,7 +138,7 @@ def compiled(jobs: dict[str, dict[str, Any]], *, device: str, steps: int = 40) -
 
 
 def throughput(
-    jobs: dict[str, dict[str, Any]],
+    jobs: dict[str, Job],
     *,
     device: str,
     sizes: tuple[str, ...] = ("small", "base"),
@@ -154,15 +154,12 @@ def throughput(
         run, shards = opened(jobs[size], precision=BF16)
         _start_memory(device)
         _, seconds = timed_losses(run, shards, device=device, steps=steps)
-        rate, flops = (
-            speed(run, seconds, skip=steps // 3),
-            jobs[size]["manifest"]["counts"]["flops_per_token"],
-        )
+        rate, counts = speed(run, seconds, skip=steps // 3), jobs[size].manifest.counts
         figures[size] = {
-            "parameters": jobs[size]["manifest"]["counts"]["parameters"],
+            "parameters": counts.parameters,
             "tokens_per_second": rate,
-            "flops_per_token": flops,
-            "utilisation": rate * flops / peak,
+            "flops_per_token": counts.flops_per_token,
+            "utilisation": rate * counts.flops_per_token / peak,
             "peak_bytes": _peak_memory(device),
         }
     return figures
@@ -182,25 +179,24 @@ def matmul_speed(device: str, *, size: int, rounds: int = 5, products: int = 10)
     return 2 * size**3 / best
 
 
-def resume(
-    jobs: dict[str, dict[str, Any]], *, device: str, steps: int = 600, seconds: float = 1.0
-) -> dict[str, Any]:
+def resume(jobs: dict[str, Job], *, device: str, steps: int = 600, seconds: float = 1.0) -> dict[str, Any]:
     """A worker killed after a checkpoint and started again, against a run that nobody disturbed."""
-    job = jobs["nano"] | {"device": device, "checkpoint_seconds": seconds}
-    run = dataclasses.replace(run_config(job["config"]), precision=FP32, steps=steps)
-    job |= {"config": plain(run), "run_id": run_id(run)}
+    run = dataclasses.replace(jobs["nano"].config, precision=FP32, steps=steps)
+    job = dataclasses.replace(
+        jobs["nano"], config=run, run_id=run_id(run), device=device, checkpoint_seconds=seconds
+    )
     with tempfile.TemporaryDirectory() as name:
         whole, killed = (RunStore(Path(name) / folder / "runs") for folder in ("whole", "killed"))
-        work(job | {"store": str(whole.root)})
+        work(dataclasses.replace(job, store=str(whole.root)))
         killed.root.mkdir(parents=True)
-        content = {"numerics": NUMERICS, "workers": 1, "jobs": [job | {"store": "runs"}]}
-        write_atomic(killed.root.parent / "jobs.json", dumps(content))
+        content = parcel.JobsFile(NUMERICS, 1, (dataclasses.replace(job, store="runs"),))
+        write_atomic(killed.root.parent / "jobs.json", dumps(plain(content)))
         process = _worker(killed.root.parent)
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not (saved := killed.checkpoints(job["run_id"])) and time.monotonic() < deadline:
+        while not (saved := killed.checkpoints(job.run_id)) and time.monotonic() < deadline:
             time.sleep(0.02)
         _kill(process)
-        while (lost := killed.state(job["run_id"])) == "running" and time.monotonic() < deadline:
+        while (lost := killed.state(job.run_id)) == "running" and time.monotonic() < deadline:
             time.sleep(0.02)  # the system takes the run's process down a moment later
         process = _worker(killed.root.parent)
         try:
@@ -208,10 +204,10 @@ def resume(
         finally:
             _kill(process)
         theirs, ours = (
-            [line["train/loss"] for line in store.metrics(job["run_id"]) if line["kind"] == "step"]
+            [line.values["train/loss"] for line in store.metrics(job.run_id) if line.kind == STEP]
             for store in (whole, killed)
         )
-        state = killed.state(job["run_id"])
+        state = killed.state(job.run_id)
     return {
         "size": "nano",
         "steps": steps,
@@ -251,9 +247,8 @@ def _peak_memory(device: str) -> int | None:
     return torch.cuda.max_memory_allocated() if device == "cuda" else None
 
 
-def opened(job: dict[str, Any], *, precision: Precision) -> tuple[RunConfig, Shards]:
-    run = dataclasses.replace(run_config(job["config"]), precision=precision)
-    return run, Shards.open(Path(job["shards"]))
+def opened(job: Job, *, precision: Precision) -> tuple[RunConfig, Shards]:
+    return dataclasses.replace(job.config, precision=precision), Shards.open(Path(job.shards))
 
 
 PARTS: dict[
@@ -287,24 +282,25 @@ def measure(folder: Path, part: str, *, limit: float) -> dict[str, Any]:
     return figures | {"seconds": round(time.monotonic() - began, 1)}
 
 
-def jobs_by_size(folder: Path) -> dict[str, dict[str, Any]]:
-    return {job["manifest"]["tags"][0]: job for job in parcel.jobs_of(folder)[0].values()}
+def jobs_by_size(folder: Path) -> dict[str, Job]:
+    return {job.manifest.tags[0]: job for job in parcel.jobs_of(folder)[0].values()}
 
 
 def prepare(folder: Path) -> None:
     """The folder to check with: one job of each size, planned for CUDA, on few stories that small and base
     read often.
     """
-    from lab.plan.planning import make_single
+    from lab.plan.single import single_runs
 
+    if folder.exists() and any(folder.iterdir()) and not (folder / "jobs.json").exists():
+        raise SystemExit(f"{folder}: holds other things. Give a new folder.")
     common = [f"data.stories={STORIES}", "data.validation_stories=100", "evaluation.documents=16"]
     points = [
         [f"size={size}", "precision=fp32", "engine.device=cuda", *common]
         for size in ("nano", "small", "base")
     ]
-    cache = ROOT / ".cache"
-    plan = make_single(points, results=ROOT / "results", cache=cache, progress=None, elsewhere=True)
-    parcel.pack(plan, folder, RunStore(ROOT / "results/runs"))
+    work = single_runs(points, results=ROOT / "results", cache=ROOT / ".cache", elsewhere=True)
+    parcel.pack_jobs(work, folder, RunStore(ROOT / "results/runs"))
 
 
 def main(words: list[str] | None = None) -> int:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from lab.store.identity import run_id
+from lab.store.run_record import Counts
 from lab.store.run_store import RunStore
 from tests.bench import gpu_check
 from tests.tiny_run import job, tiny_run
@@ -17,8 +18,9 @@ from tests.tiny_run import job, tiny_run
 @pytest.fixture(scope="module")
 def jobs(shards, tmp_path_factory):
     run, store = tiny_run(data_fingerprint="f", steps=40), tmp_path_factory.mktemp("store")
-    of_run = job(run, run_id=run_id(run), store=store, shards=shards)
-    of_run["manifest"] |= {"tags": ["nano", "stories"], "counts": {"flops_per_token": 1000, "parameters": 10}}
+    counts = Counts(parameters=10, body_parameters=8, embedding_parameters=2, flops_per_token=1000)
+    about = {"tags": ("nano", "stories"), "counts": counts}
+    of_run = job(run, run_id=run_id(run), store=store, shards=shards, **about)
     return {"nano": of_run, "small": of_run}
 
 
@@ -106,7 +108,7 @@ def test_the_folder_to_check_with_has_a_run_of_each_size(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_check, "ROOT", tmp_path)
     gpu_check.prepare(tmp_path / "out")
     jobs = gpu_check.jobs_by_size(tmp_path / "out")
-    assert list(jobs) == ["nano", "small", "base"] and {job["device"] for job in jobs.values()} == {"cuda"}
-    assert [job["config"]["shape"]["d_model"] for job in jobs.values()] == [96, 384, 576]
+    assert list(jobs) == ["nano", "small", "base"] and {job.device for job in jobs.values()} == {"cuda"}
+    assert [job.config.shape.d_model for job in jobs.values()] == [96, 384, 576]
     assert not (tmp_path / "results").exists()
     assert RunStore(tmp_path / "out/runs").ids() == []

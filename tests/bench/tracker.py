@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from lab.store.run_store import RunStore
 from tests.wandb_server import SERVERS, WandbServer, serving
@@ -82,7 +81,7 @@ def with_server(folder: Path, kind: str, run: list[str]) -> tuple[str, str, int,
     with serving(kind, port=port) if kind in SERVERS else contextlib.nullcontext() as broken:
         times = train(folder, run, login)
     (run_id,) = RunStore(folder / "runs").ids()
-    trained = [m["step"] for m in RunStore(folder / "runs").metrics(run_id) if m["kind"] == "step"]
+    trained = [m.step for m in RunStore(folder / "runs").metrics(run_id) if m.kind == "step"]
     assert not leftovers(folder), f"{kind}: processes left behind"
     offline = len({step for path in folder.glob("wandb/wandb/*/*.wandb") for step in steps_in(path)})
     with serving("good") as server:
@@ -176,8 +175,8 @@ def cost(folder: Path, arguments: list[str]) -> tuple[float, float, float]:
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     (run_id,) = RunStore(folder / "runs").ids()
-    lines: list[dict[str, Any]] = RunStore(folder / "runs").metrics(run_id)
-    return wall, cpu, statistics.median(line["seconds"] for line in lines if line["kind"] == "step")
+    lines = RunStore(folder / "runs").metrics(run_id)
+    return wall, cpu, statistics.median(line.values["seconds"] for line in lines if line.kind == "step")
 
 
 if __name__ == "__main__":

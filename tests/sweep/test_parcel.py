@@ -10,21 +10,27 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from lab.config.strict import ConfigError
+from lab.config.schema import Engine, Tracker
+from lab.config.strict import ConfigError, read
 from lab.plan import branch
+from lab.plan.job_set import JobSet
+from lab.plan.planning import Plan
 from lab.store.identity import run_id
+from lab.store.log_line import STEP
+from lab.store.plan_record import PlanRecord
 from lab.store.run_store import RunStore
 from lab.sweep import away as worker
 from lab.sweep import parcel
 from lab.train.worker import work
 from tests.hand_shards import write_shards
 from tests.paths import ROOT
+from tests.synthetic_sweep import sweep
 from tests.tiny_run import job, tiny_run
 
 # What pip brings along with torch and numpy, and nothing else.
@@ -58,10 +64,12 @@ def shards(tmp_path_factory):
     return write_shards(path, documents[:20], documents[20:], vocabulary=vocabulary)
 
 
-def parcel_of(jobs, **record):
-    """The jobs as those of a plan."""
-    made = asked({"plain_x4": [1.0]}, **{"ablation": "train", "setting": "tiny", **record})
-    return Plan(made, Path(), JobSet(made.setting, {job.run_id: job for job in jobs}, ENGINE, TRACKER), (), None)
+def plan_of(jobs, *, ablation="train", setting="tiny"):
+    record, _ = sweep({"plain_x4": [1.0]})
+    made = read(PlanRecord, record | {"ablation": ablation, "setting": setting})
+    engine, tracker = Engine(1, "cpu", 300.0, None), Tracker("none", "lab", "online")
+    work = JobSet(setting, {job.run_id: job for job in jobs}, engine, tracker)
+    return Plan(made, Path(), work, arms=(), search=None)
 
 
 def job_of(run, shards, store, **changes):
@@ -91,7 +99,7 @@ def final(store, name):
 
 
 def steps(store, name):
-    return [(m["step"], m["train/loss"]) for m in store.metrics(name) if m["kind"] == "step"]
+    return [(line.step, line.number("train/loss")) for line in store.metrics(name) if line.kind == STEP]
 
 
 def test_the_guard_keeps_packages_out(tmp_path):
@@ -110,30 +118,29 @@ def test_trained_elsewhere_and_killed_on_the_way_runs_are_what_they_are_here(sha
         work(job_of(base, shards, store, keep_every=5))
     asked = tiny_run(data_fingerprint="f", steps=5, init_from=f"{run_id(base)}@5")
     run, about = branch.resolve(asked, home, tokenizer_hash="t", source="")
-    child = job_of(run, shards, home)
-    child["manifest"] |= {"parent": about}
-    plain = job_of(tiny_run(data_fingerprint="f", steps=100), shards, home, checkpoint_seconds=0.1)
-    parcel.pack(plan_of([plain, child]), tmp_path / "out", home)
+    child = job_of(run, shards, home, parent=about)
+    usual = job_of(tiny_run(data_fingerprint="f", steps=100), shards, home, checkpoint_seconds=0.1)
+    parcel.pack(plan_of([usual, child]), tmp_path / "out", home)
     assert str(tmp_path) not in (tmp_path / "out/jobs.json").read_text(), "a path of this machine left it"
 
     moved = tmp_path / "moved"
     (tmp_path / "out").rename(moved)
     away, killed = parcel.store_of(moved), elsewhere(moved, guard=tmp_path / "guard")
     deadline = time.monotonic() + 120
-    while not away.checkpoints(plain["run_id"]) and time.monotonic() < deadline:
+    while not away.checkpoints(usual.run_id) and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
-    assert away.state(plain["run_id"]) == "lost"
-    assert [row["note"] for row in parcel.collect(moved, home)] == ["not collected", "not collected"]
+    assert away.state(usual.run_id) == "lost"
+    assert [row.note for row in parcel.collect(moved, home)] == ["not collected", "not collected"]
 
     again = elsewhere(moved, guard=tmp_path / "guard")
     output, _ = again.communicate(timeout=120)
     assert again.returncode == 0, output
-    assert [row["note"] for row in parcel.collect(moved, home)] == ["collected", "collected"]
-    for of_run in (plain, child):
-        work(of_run | {"store": str(here.root)})
-        name = of_run["run_id"]
+    assert [row.note for row in parcel.collect(moved, home)] == ["collected", "collected"]
+    for of_run in (usual, child):
+        work(replace(of_run, store=str(here.root)))
+        name = of_run.run_id
         assert f"{name} arm seed 0: {here.state(name)}" in output
         assert home.state(name) == here.state(name) and steps(home, name) == steps(here, name)
         assert final(home, name) == final(here, name)
@@ -146,8 +153,8 @@ def trained(shards, tmp_path):
     home = RunStore(tmp_path / "home")
     of_run = job_of(tiny_run(data_fingerprint="f", steps=3), shards, home)
     parcel.pack(plan_of([of_run]), tmp_path / "out", home)
-    work(of_run | {"store": str(tmp_path / "out/runs")})
-    return tmp_path / "out", home, of_run["run_id"]
+    work(replace(of_run, store=str(tmp_path / "out/runs")))
+    return tmp_path / "out", home, of_run.run_id
 
 
 def test_collecting_again_or_over_a_run_of_ones_own_changes_nothing(trained):
@@ -155,7 +162,7 @@ def test_collecting_again_or_over_a_run_of_ones_own_changes_nothing(trained):
     parcel.collect(folder, home)
     before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in home.root.rglob("*.*")}
     row = parcel.collect(folder, home)[0]
-    assert row["note"] == f"kept the run here, {home.state(name)}"
+    assert row.note == f"kept the run here, {home.state(name)}"
     assert before == {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in home.root.rglob("*.*")}
 
 
@@ -164,15 +171,13 @@ def test_a_result_takes_the_place_of_a_run_without_one(trained, state):
     folder, home, name = trained
     with home.lease(name):
         row = parcel.collect(folder, home)[0]
-        assert (row["note"], row["state"]) == ("kept the run here, running", "running")
+        assert (row.note, row.state) == ("kept the run here, running", "running")
     (home.folder(name) / "metrics.jsonl").write_text('{"kind": "step", "step": 1, "tokens": 96}\n')
     if state == "failed":
         home.fail(name, "Traceback", reason="out of memory")
     assert home.state(name) == state
     row = parcel.collect(folder, home)[0]
-    assert row["note"] == "collected" and row["state"] == home.state(name) == parcel.store_of(folder).state(
-        name
-    )
+    assert row.note == "collected" and row.state == home.state(name) == parcel.store_of(folder).state(name)
     assert steps(home, name) == steps(parcel.store_of(folder), name)
     assert not (home.folder(name) / "error.txt").exists()
 
@@ -182,7 +187,7 @@ def test_checkpoints_that_others_start_from_stay(trained):
     with home.lease(name):
         home.save_checkpoint(name, 1, b"old")
         home.save_checkpoint(name, 2, b"ours", keep=True)
-    assert parcel.collect(folder, home)[0]["note"] == "collected"
+    assert parcel.collect(folder, home)[0].note == "collected"
     assert home.checkpoints(name) == [2, 3] and home.read_checkpoint(name, 2) == b"ours"
     assert home.load_checkpoint(name) == parcel.store_of(folder).load_checkpoint(name)
 
@@ -248,7 +253,10 @@ def test_a_folder_of_something_else_is_left_alone(trained, shards, tmp_path):
     ("change", "message"),
     [
         (lambda f: (f / "jobs.json").unlink(), "jobs.json: cannot be read"),
-        (lambda f: (f / "jobs.json").write_text('{"jobs": [{}]}'), "lacks 'run_id'"),
+        (
+            lambda f: (f / "jobs.json").write_text('{"jobs": [{}]}'),
+            "jobs.json: jobs[0].run_id: must be given. Write it again with lab plan --out.",
+        ),
         (lambda f: (f / "shards/s/train.bin").write_bytes(b"x"), "train.bin: 1 bytes"),
         (lambda f: alter(f, seed=5), "planned by another version of this code"),
         (lambda f: alter(f, device="cuda"), "engine.device = cuda (jobs.json): no such device here"),

@@ -2,103 +2,112 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
-from lab.config.schema import run_config
-from lab.config.strict import ConfigError
+from lab.config.strict import ConfigError, plain, read
 from lab.plan import ablation as questions
 from lab.plan import planned_arm, planning
 from lab.plan.budget import TrainingText
 from lab.report import write
-from lab.store.files import dumps
+from lab.store.claim import Claim
+from lab.store.identity import NUMERICS
+from lab.store.log_line import LogLine
+from lab.store.plan_record import OffGrid, SearchRecord
+from lab.store.run_record import SpikeSummary, Summary
 from lab.store.run_store import RunStore
 from lab.sweep import search
 from lab.sweep import stages as staged
-from lab.verdict import lr_range
-from lab.verdict import verdicts as claims
-from lab.verdict.evidence import run_ids
+from lab.verdict import lr_range, verdicts
+from lab.verdict.evidence import gather
 from tests.synthetic_sweep import claim
+from tests.tiny_run import PROVENANCE
 
 INIT = 7.0  # nats a token before training
-SPIKES = {"events": 0, "window": 100, "score_k4": 0.0, "score_k7": 0.0, "p999_over_median": 1.0}
-PROVENANCE = {"torch": "2.13.0", "device_kind": "cpu", "device": "a CPU", "source_hash": "a", "commit": "b"}
+SPIKES = SpikeSummary(window=100, threshold=4.0, events=0, score_k4=0.0, score_k7=0.0, p999_over_median=1.0)
 
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
     """`lab(name, *overrides, **options)`: a plan without prepared data, and the store that its runs go to."""
-    monkeypatch.setattr(
-        planned_arm,
-        "prepared",
-        lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, tokenizer_hash="t")),
-    )
-    monkeypatch.setattr(planning, "_reference_lines", lambda baseline: [])
+    corpus = TrainingText("d", 4.0, 10**9, tokenizer_hash="t")
+    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
+    monkeypatch.setattr(planning, "_reference_lines", lambda baseline: ())
     store = RunStore(tmp_path / "runs")
     return store, lambda name, *overrides, **options: planning.make(
         name, ["size=nano", *overrides], results=tmp_path, cache=tmp_path, **options
     )
 
 
-def end(store, job, bpb):
+def begin(store, job, *, provenance=PROVENANCE):
+    """Start a run, whose lease the caller holds."""
+    manifest = job.manifest.started(job.run_id, numerics=NUMERICS, provenance=provenance)
+    store.begin(job.run_id, job.config, manifest)
+
+
+def end(store, job, bpb, *, provenance=PROVENANCE):
     """A run in the store that ended with `bpb`, None for one that diverged at its third step."""
-    run, config = job["run_id"], run_config(job["config"])
+    run = job.run_id
     with store.lease(run):
-        store.begin(run, config, job["manifest"] | {"provenance": PROVENANCE})
+        begin(store, job, provenance=provenance)
         log = store.open_metrics(run, after=0)
         nats = [INIT, 5.0, (bpb or 2.0)]
         log.write(
-            [
-                {
-                    "kind": "step",
-                    "step": s,
-                    "tokens": s * 1024,
-                    "bytes": s * 4096,
-                    "train/loss": loss,
-                    "grad/norm": 1.0,
-                    "lr": 0.1,
-                    "seconds": 0.1,
-                }
-                for s, loss in enumerate(nats, 1)
-            ]
+            LogLine(
+                "step",
+                step,
+                step * 1024,
+                {"bytes": step * 4096, "train/loss": loss, "grad/norm": 1.0, "lr": 0.1, "seconds": 0.1},
+            )
+            for step, loss in enumerate(nats, 1)
         )
-        state = {"state": "finished" if bpb else "diverged", "reason": None if bpb else "not finite"}
-        summary = {
-            "steps": 3,
-            "tokens": 3072,
-            "bytes": 12288,
-            "seconds": 1.0,
-            "train/loss": nats[-1],
-            "val/loss": bpb and 2 * bpb,
-            "val/bpb": bpb,
-            "val/bytes": 100 if bpb else None,
-            "val/excess_bpb": None,
-            "val/floor_bpb": None,
-            "skills": {},
-            "warning": None,
-            "spikes": {"grad/norm": SPIKES, "train/loss": SPIKES},
-            "unigram_bpb": 2.6,
-        }
         log.close()
-        store.finish(run, state | summary)
+        summary = Summary(
+            state="finished" if bpb else "diverged",
+            reason=None if bpb else "not finite",
+            steps=3,
+            tokens=3072,
+            bytes=12288,
+            seconds=1.0,
+            unigram_bpb=2.6,
+            spikes={"grad/norm": SPIKES, "train/loss": SPIKES},
+            measured={
+                "train/loss": nats[-1],
+                "val/loss": bpb and 2 * bpb,
+                "val/bpb": bpb,
+                "val/bytes": 100 if bpb else None,
+                "val/excess_bpb": None,
+                "val/floor_bpb": None,
+            },
+        )
+        store.finish(run, summary)
 
 
-def trainer(store, loss, told=None):
-    """A carry_out that ends each open run with loss(arm, rate, seed); `told` collects (title, runs
-    trained).
-    """
+def trainer(store, loss, told=None, *, provenance=lambda: PROVENANCE):
+    """A carry_out that ends each open run with loss(arm, rate, seed); `told` collects (title, runs trained)."""
 
     def carry_out(part, title):
-        part.folder.mkdir(parents=True, exist_ok=True)
-        (part.folder / "plan.json").write_text(dumps(part.record))
+        part.save()
         fresh = [job for run, job in part.jobs.items() if store.state(run) == "pending"]
         for job in fresh:
-            config = job["config"]
-            end(store, job, loss(job["manifest"]["job_type"], config["optimizer"]["lr"], config["seed"]))
+            config = job.config
+            bpb = loss(job.manifest.job_type, config.optimizer.lr, config.seed)
+            end(store, job, bpb, provenance=provenance())
         if told is not None:
             told.append((title, len(fresh)))
 
     return carry_out
+
+
+def rate_of(store, run):
+    return store.record(run).config.optimizer.lr
+
+
+def judged(plan, store):
+    """The verdict of a plan by the runs in the store."""
+    records = [store.record(run) for run in plan.record.run_ids()]
+    return plain(verdicts.verdict(gather(plan.record, records)))
 
 
 def valley(centre, *, wall=math.inf):
@@ -129,35 +138,39 @@ def test_one_rate_more_is_tried_where_the_parabola_of_an_arm_is_lowest(lab, tmp_
         search=True,
         results=tmp_path,
     )
-    found = plan.record["search"]
+    found = plan.record.search
     assert told[1][0] == "search: between the rates of the grid rmsnorm 0.01, layernorm 0.009, none 0.006"
     assert [count for _, count in told] == [3 * 5 * 2, 2 * 2, 2 * 2 + 3 * 2]
-    assert found["best"] == {"rmsnorm": 0.01, "layernorm": 0.009, "none": 0.006}
-    assert found["between"]["rmsnorm"] == {"lr": 0.01, "losses": [1.1, 1.101], "mean": pytest.approx(1.1005)}
-    assert set(found["losses"]["rmsnorm"]) == {"0.0006", "0.0019", "0.006", "0.019", "0.06"}
-    used = {
-        arm["name"]: store.record(arm["runs"]["0"])["config"]["optimizer"]["lr"]
-        for arm in plan.record["arms"]
-    }
-    assert used == found["best"] and set(run_ids(plan.record)) == set(plan.jobs) == set(store.ids())
+    assert found.best == {"rmsnorm": 0.01, "layernorm": 0.009, "none": 0.006}
+    assert found.between["rmsnorm"] == OffGrid(lr=0.01, losses=(1.1, 1.101), mean=pytest.approx(1.1005))
+    assert set(found.losses["rmsnorm"]) == {0.0006, 0.0019, 0.006, 0.019, 0.06}
+    written = plain(plan.record)["search"]  # rates are keys of JSON as short as they can be
+    assert set(written["losses"]["rmsnorm"]) == {"0.0006", "0.0019", "0.006", "0.019", "0.06"}
+    used = {arm.name: rate_of(store, arm.runs[0]) for arm in plan.record.arms}
+    assert used == found.best and set(plan.record.run_ids()) == set(plan.jobs) == set(store.ids())
 
 
 def test_the_rate_more_stays_within_half_a_step_and_is_the_best_one_where_too_few_learn():
     def lowest(*losses, values=(0.001, 0.01, 0.1, 1.0)):
-        written = {search.written(rate): [loss] for rate, loss in zip(values, losses, strict=True)}
-        means = {rate: loss[0] if loss[0] is not None else 9.0 for rate, loss in written.items()}
-        best = values[[*means].index(min(means, key=means.get))]
-        interior = {"a": values[0] < best < values[-1]}
-        return search.between(
-            {
-                "at_init": {"a": 9.0},
-                "values": values,
-                "losses": {"a": written},
-                "means": {"a": means},
-                "best": {"a": best},
-                "interior": interior,
-            }
-        ).get("a")
+        of_rate = {rate: (loss,) for rate, loss in zip(values, losses, strict=True)}
+        means = {rate: 9.0 if loss is None else loss for rate, (loss,) in of_rate.items()}
+        best = min(means, key=means.get)
+        found = SearchRecord(
+            key="optimizer.lr",
+            metric="val/bpb",
+            common=0.01,
+            values=values,
+            seeds=(100,),
+            arms={},
+            losses={"a": of_rate},
+            at_init={"a": 9.0},
+            means={"a": means},
+            best={"a": best},
+            interior={"a": values[0] < best < values[-1]},
+            sensitivity={},
+            extended=0,
+        )
+        return search.between(found).get("a")
 
     assert lowest(3.0, 1.0, 1.0, 3.0) == pytest.approx(10**-1.5, rel=1e-2)
     assert lowest(5.0, 3.0, 1.2, None) == 0.316  # falling all the way: half a step up
@@ -181,31 +194,28 @@ def test_each_arm_is_judged_at_its_own_best_rate_and_at_the_common_one(lab, tmp_
         search=True,
         results=tmp_path,
     )
-    found = plan.record["search"]
-    assert found["best"] == {"rmsnorm": 0.006, "layernorm": 0.019, "none": 0.0019}
-    assert found["interior"] == dict.fromkeys(best, True) and found["extended"] == 0
+    found = plan.record.search
+    assert found.best == {"rmsnorm": 0.006, "layernorm": 0.019, "none": 0.0019}
+    assert found.interior == dict.fromkeys(best, True) and found.extended == 0
     # By hand: the two seeds of the diverged rate count as the loss of step 1, 7 nats a token of 4 bytes.
     at_init = INIT / math.log(2) / 4
     losses = [best["layernorm"](rate) + 0.1005 for rate in (0.0006, 0.0019, 0.006, 0.019)] + [at_init]
-    assert found["losses"]["layernorm"]["0.06"] == [None, None]
-    assert found["sensitivity"]["layernorm"] == pytest.approx(sum(losses) / 5 - min(losses), rel=0.05)
-    assert plan.record["setting"] == "nano-stories-cpu-lr" and plan.folder.name == "nano-stories-cpu-lr"
+    assert found.losses["layernorm"][0.06] == (None, None)
+    assert found.sensitivity["layernorm"] == pytest.approx(sum(losses) / 5 - min(losses), rel=0.05)
+    assert plan.record.setting == "nano-stories-cpu-lr" and plan.folder.name == "nano-stories-cpu-lr"
     assert [count for _, count in told] == [
         3 * 5 * 2,
         0,  # the centres are rates of the grid
         3 * 3 + 2 * 3,
     ]  # the baseline's best is the common rate
-    rates = {arm["name"]: (arm["runs"], arm["runs_same_lr"]) for arm in plan.record["arms"]}
-    used = {name: store.record(runs[0]["0"])["config"]["optimizer"]["lr"] for name, runs in rates.items()}
-    assert used == found["best"] and rates["rmsnorm"][0] == rates["rmsnorm"][1]
-    assert {
-        store.record(i)["config"]["optimizer"]["lr"] for _, same in rates.values() for i in same.values()
-    } == {0.006}
-    tuning = {i for of in found["arms"].values() for by in of.values() for i in by.values()}
-    judging = {
-        i for arm in plan.record["arms"] for i in (*arm["runs"].values(), *arm["runs_same_lr"].values())
-    }
-    assert not tuning & judging and set(run_ids(plan.record)) == tuning | judging == set(store.ids())
+    arms = {arm.name: arm for arm in plan.record.arms}
+    assert {name: rate_of(store, arm.runs[0]) for name, arm in arms.items()} == found.best
+    assert {name: arm.best_lr for name, arm in arms.items()} == found.best
+    assert arms["rmsnorm"].runs == arms["rmsnorm"].runs_same_lr
+    assert {rate_of(store, run) for arm in arms.values() for run in arm.runs_same_lr.values()} == {0.006}
+    tuning = {run for of in found.arms.values() for by in of.values() for run in by.values()}
+    judging = {run for arm in arms.values() for run in (*arm.runs.values(), *arm.runs_same_lr.values())}
+    assert not tuning & judging and set(plan.record.run_ids()) == tuning | judging == set(store.ids())
 
 
 def test_the_same_command_goes_on_wherever_it_was_killed(lab, tmp_path):
@@ -248,12 +258,11 @@ def test_a_best_rate_at_the_edge_extends_the_grid_for_all_arms_twice_at_most(lab
         search=True,
         results=tmp_path,
     )
-    found = plan.record["search"]
-    assert found["values"] == [0.0006, 0.0019, 0.006, 0.019, 0.06, 0.19, 0.601] and found["extended"] == 2
-    assert {len(of) for of in found["losses"].values()} == {7}
-    assert found["interior"] == {"rmsnorm": True, "layernorm": True, "none": False}
-    records = [store.record(i) for i in run_ids(plan.record)]
-    listed = claims.verdict(plan.record, records)["confounds"]
+    found = plan.record.search
+    assert found.values == (0.0006, 0.0019, 0.006, 0.019, 0.06, 0.19, 0.601) and found.extended == 2
+    assert {len(of) for of in found.losses.values()} == {7}
+    assert found.interior == {"rmsnorm": True, "layernorm": True, "none": False}
+    listed = judged(plan, store)["confounds"]
     assert any("the grid was extended 2 times" in line for line in listed)
     assert [line for line in listed if "edge of the grid" in line] == [
         "The best rate is at the edge of the grid, so a better one may lie beyond: none 0.601."
@@ -272,16 +281,16 @@ def test_the_report_shows_both_differences_and_the_curve(lab, tmp_path):
         results=tmp_path,
     )
     better = {"superior": {"better": "rmsnorm", "worse": "layernorm", "margin": 0.001}}
-    plan.record["claims"] = [claim(**better) | {"metric": "val/bpb"}]
-    records = [store.record(i) for i in run_ids(plan.record)]
-    page = write(plan.record, records, tmp_path / "page")
+    asked = replace(plan.record, claims=(read(Claim, claim(**better) | {"metric": "val/bpb"}),))
+    records = [store.record(run) for run in asked.run_ids()]
+    page = write(asked, records, tmp_path / "page")
     verdict = json.loads((tmp_path / "page/verdict.json").read_text())
     arm = next(arm for arm in verdict["arms"] if arm["name"] == "layernorm")
     assert arm["best_lr"] == 0.019 and arm["difference"]["mean"] == pytest.approx(0.0, abs=1e-4)
     assert arm["same_lr"]["difference"]["mean"] == pytest.approx(0.1 * math.log10(0.019 / 0.006) ** 2)
     text = (tmp_path / "page/REPORT.md").read_text()
-    (judged,) = verdict["claims"]  # the lowest points of the valleys are level
-    assert (judged["outcome"], judged["same_lr"]["outcome"]) == ("too small to matter", "reproduced")
+    (found,) = verdict["claims"]  # the lowest points of the valleys are level
+    assert (found["outcome"], found["same_lr"]["outcome"]) == ("too small to matter", "reproduced")
     assert "at one rate of 0.006 for all arms: reproduced; RMSNorm is better than LayerNorm" in text
     assert "best learning rate" in text and "difference at 0.006" in text and "SEARCH=1" in text
     assert (tmp_path / "page/figures/rates.svg").stat().st_size > 2000 and "rates" in page.read_text()
@@ -298,8 +307,8 @@ def test_predicates_on_ranges_of_rates_read_the_search(lab, tmp_path):
         search=True,
         results=tmp_path,
     )
-    wide = lr_range.measured(plan.record["search"], "rmsnorm", "max_stable")
-    narrow = lr_range.measured(plan.record["search"], "layernorm", "max_stable")
+    wide = lr_range.measured(plan.record.search, "rmsnorm", "max_stable")
+    narrow = lr_range.measured(plan.record.search, "layernorm", "max_stable")
     assert [wide[seed] - narrow[seed] for seed in (100, 101)] == pytest.approx(
         [2.0, 2.0]
     )  # 0.06 against 0.006
@@ -312,26 +321,25 @@ def test_a_failed_run_of_the_search_stops_before_anything_rests_on_it(lab, tmp_p
     def fails(part, title):
         first = next(iter(part.jobs))
         with store.lease(first):
-            store.begin(
-                first,
-                run_config(part.jobs[first]["config"]),
-                part.jobs[first]["manifest"] | {"provenance": PROVENANCE},
-            )
+            begin(store, part.jobs[first])
             store.fail(first, "Traceback", reason="out of memory")
         carry_out(part, title)
 
     with pytest.raises(staged.Incomplete) as stopped:
         staged.run(make("norm", seeds=1), store, fails, search=True, results=tmp_path)
-    assert "search" not in stopped.value.plan.record and len(run_ids(stopped.value.plan.record)) == 30 + 3
+    record = stopped.value.plan.record
+    assert record.search is None and len(record.run_ids()) == 30 + 3
 
 
-def test_runs_of_two_versions_of_torch_pick_no_learning_rate(lab, tmp_path, monkeypatch):
+def test_runs_of_two_versions_of_torch_pick_no_learning_rate(lab, tmp_path):
     store, make = lab
-    carry_out = trainer(store, lambda arm, rate, seed: 1.0)
+    machine = PROVENANCE
+    carry_out = trainer(store, lambda arm, rate, seed: 1.0, provenance=lambda: machine)
 
     def upgraded(part, title):
+        nonlocal machine
         carry_out(part, title)
-        monkeypatch.setitem(PROVENANCE, "torch", "2.14.0")
+        machine = replace(machine, torch="2.14.0")
 
     with pytest.raises(ConfigError, match=r"differ in torch \(2.13.0, 2.14.0\).*--retry trains those"):
         staged.run(make("norm", seeds=1), store, upgraded, search=True, results=tmp_path)
@@ -376,9 +384,9 @@ def test_a_sweep_stops_after_the_look_that_decides_every_claim(lab, tmp_path, mo
 
     told = []
     plan = staged.run(make("mine"), store, trainer(store, loss, told), search=False, results=tmp_path)
-    assert plan.record["seeds"] == list(range(seeds)) and len(plan.jobs) == 3 * seeds == len(store.ids())
-    assert plan.record["stopped"]["seeds"] == seeds and plan.record["stopped"]["of"] == 8
-    listed = claims.verdict(plan.record, [store.record(i) for i in run_ids(plan.record)])
+    assert plan.record.seeds == tuple(range(seeds)) and len(plan.jobs) == 3 * seeds == len(store.ids())
+    assert (plan.record.stopped.seeds, plan.record.stopped.of) == (seeds, 8)
+    listed = judged(plan, store)
     assert (listed["claims"][0]["seeds"], listed["claims"][0]["outcome"] == "reproduced") == (seeds, True)
     assert any(line.startswith(f"{seeds} of at most 8 seeds were trained") for line in listed["confounds"])
     again = []

@@ -9,15 +9,18 @@ import pytest
 
 from lab import cli
 from lab.commands import places
-from lab.config.schema import run_config
 from lab.config.strict import ConfigError
 from lab.plan import planned_arm
 from lab.plan.budget import TrainingText
+from lab.store.identity import NUMERICS
+from lab.store.log_line import STEP
+from lab.store.run_record import Curves, RunRecord, Summary, ValidationPoint
 from lab.store.run_store import RunStore
 from lab.sweep import space
 from lab.sweep import study as tune
 from lab.sweep.space import Range, parsed
 from lab.sweep.trials import Trials
+from tests.tiny_run import PROVENANCE
 
 LR = Range("optimizer.lr", "log", 1e-4, 1e-1)
 DEPTH = Range("size.num_layers", "int", 1, 4)
@@ -267,17 +270,17 @@ def test_a_real_study_continues_promoted_runs(tmp_path, monkeypatch, capsys):
     found = json.loads(capsys.readouterr().out)[0]
     assert [row["state"] for row in found["trials"]].count("complete") == 1
     store = places.store()
-    steps = sorted((store.metrics(run)[-1]["step"], store.state(run)) for run in store.ids())
+    steps = sorted((store.metrics(run)[-1].step, store.state(run)) for run in store.ids())
     # rungs at 1, 2 and 5 of 5 evaluations of 10 steps
     assert steps == [(2, "pruned"), (2, "pruned"), (4, "pruned"), (10, "finished")]
     ended = next(run for run in store.ids() if store.state(run) == "finished")
-    logged = [line["step"] for line in store.metrics(ended) if line["kind"] == "step"]
+    logged = [line.step for line in store.metrics(ended) if line.kind == STEP]
     assert logged == list(range(1, 11))
-    rates = [line["lr"] for line in store.metrics(ended) if line["kind"] == "step"]
+    rates = [line.number("lr") for line in store.metrics(ended) if line.kind == STEP]
     assert rates[-1] == pytest.approx(
-        0.1 * store.record(ended)["config"]["optimizer"]["lr"]
+        0.1 * store.record(ended).config.optimizer.lr
     )  # one horizon in every rung
-    assert found["best"]["value"] == pytest.approx(store.record(ended)["summary"]["val/bpb"])
+    assert found["best"]["value"] == pytest.approx(store.record(ended).ended.bpb)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "results/runs").rglob("metrics.jsonl")}
     assert cli.main(command) == 0
     assert before == {
@@ -285,12 +288,17 @@ def test_a_real_study_continues_promoted_runs(tmp_path, monkeypatch, capsys):
     }
 
 
+def prepare_nothing(monkeypatch, folder):
+    """Plans without prepared data."""
+    corpus = TrainingText("d", 4.0, 10**9, tokenizer_hash="t")
+    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (folder, corpus))
+
+
 def test_runs_of_other_lengths_are_judged_after_as_large_a_share(tmp_path, monkeypatch):
     """At equal FLOPs a model of 8 layers trains for fewer steps than one of 2; its rung is the evaluation
     of the same number.
     """
-    corpus = TrainingText("d", 4.0, 10**9, tokenizer_hash="t")
-    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
+    prepare_nothing(monkeypatch, tmp_path)
     carried = []
     [depth], _ = parsed(["size.num_layers=int:2:8"])
     trials = Trials(
@@ -303,13 +311,13 @@ def test_runs_of_other_lengths_are_judged_after_as_large_a_share(tmp_path, monke
     )
     rungs = tune.Rungs.of(trials.steps, points=trials.points, factor=2)
     trials.score({0: {depth.key: 2}, 1: {depth.key: 8}}, rungs.steps[0])
-    jobs = {job["config"]["shape"]["num_layers"]: job for job in carried[0].jobs.values()}
-    assert jobs[2]["until_step"] == rungs.steps[0]
-    assert jobs[8]["config"]["steps"] < jobs[2]["config"]["steps"]
-    of = jobs[8]["config"]
-    assert jobs[8]["until_step"] in {round(of["steps"] * k / trials.points) for k in range(1, trials.points)}
-    shares = [job["until_step"] / job["config"]["steps"] for job in jobs.values()]
-    assert shares[0] == pytest.approx(shares[1], abs=1 / of["steps"])
+    jobs = {job.config.shape.num_layers: job for job in carried[0].jobs.values()}
+    assert jobs[2].until_step == rungs.steps[0]
+    steps = jobs[8].config.steps
+    assert steps < jobs[2].config.steps
+    assert jobs[8].until_step in {round(steps * k / trials.points) for k in range(1, trials.points)}
+    shares = [job.until_step / job.config.steps for job in jobs.values()]
+    assert shares[0] == pytest.approx(shares[1], abs=1 / steps)
 
 
 def trials_of(folder, ranges, *, carry_out, asked=()):
@@ -344,19 +352,23 @@ def test_a_result_taken_from_published_lines_stays_one(tmp_path, monkeypatch):
     trials = trials_of(tmp_path, [LR], carry_out=lambda plan: None)
     point = {0: {LR.key: 1e-2}}
     [(name, job)] = trials.plan(point).jobs.items()
-    evaluated = [[round(trials.steps * k / 5), k, 1.0, 3.0 - k / 10] for k in range(1, 6)]
-    record = {
-        "run_id": name,
-        "state": "finished",
-        "config": job["config"],
-        "summary": {"state": "finished", "val/bpb": 2.512345678},
-        "curves": {"validation": evaluated},
-        "numerics": 1,
-        "counts": {},
-        "provenance": {"torch": "2", "device_kind": "cpu", "source_hash": "s"},
-    }
-    assert trials.store.adopt(record, run_config(job["config"]), job["manifest"])
-    assert trials.score(point, evaluated[1][0]) == {0: 2.8}
+    evaluated = [round(trials.steps * k / 5) for k in range(1, 6)]
+    record = RunRecord(
+        run_id=name,
+        state="finished",
+        config=job.config,
+        summary=Summary(state="finished", reason=None, measured={"val/bpb": 2.512345678}),
+        curves=Curves(
+            train=(),
+            validation=tuple(ValidationPoint(at, k, 1.0, 3.0 - k / 10) for k, at in enumerate(evaluated, 1)),
+            spikes=(),
+        ),
+        numerics=NUMERICS,
+        counts=job.manifest.counts,
+        provenance=PROVENANCE,
+    )
+    assert trials.store.adopt(record, job.config, job.manifest)
+    assert trials.score(point, evaluated[1]) == {0: 2.8}
     assert trials.score(point, trials.steps) == {0: 2.512345678}
     trials.drop(point)
     assert trials.store.state(name) == "finished" and trials.store.adopted(name)

@@ -15,7 +15,7 @@ from lab.config.schema import Grammar
 from lab.data.stories.language import Language, languages_of
 from lab.data.stories.lexicon import digest
 from lab.data.stories.plot import Plot
-from lab.data.stories.telling import SKILLS, StatedChoice, Pick, Telling, Unheard, Word, random_pick
+from lab.data.stories.telling import SKILLS, Pick, StatedChoice, Telling, Unheard, Word, random_pick
 from lab.data.stories.world import World, world_of
 
 __all__ = [
