@@ -1,7 +1,7 @@
 """Every form of record that a run wrote or a sweep published keeps loading, and is written as it was.
 
-tests/store/formats/<kind>/ has an example of each form, cut from what was published or from what training left;
-the results of this project are read whole.
+tests/store/formats/<kind>/ has an example of each form, cut from what was published or from what training
+left; the results of this project are read whole.
 """
 
 import json

@@ -85,7 +85,9 @@ def end(store, job, bpb, *, provenance=PROVENANCE):
 
 
 def trainer(store, loss, told=None, *, provenance=lambda: PROVENANCE):
-    """A carry_out that ends each open run with loss(arm, rate, seed); `told` collects (title, runs trained)."""
+    """A carry_out that ends each open run with loss(arm, rate, seed); `told` collects (title, runs
+    trained).
+    """
 
     def carry_out(part, title):
         part.save()
