@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from lab.config.rules import problems_of
 from lab.config.schema import STRUCTURAL, TRAINED, Choice, Config
 from lab.config.strict import ConfigError, build, closest, convert, show
+from lab.config.tree import content, tree
 
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
@@ -47,17 +48,13 @@ def groups() -> dict[str, tuple[str, ...]]:
 @cache
 def option(group: str, name: str) -> dict[str, Any]:
     """The plain content of one option file."""
-    from omegaconf import OmegaConf
-
-    return typing.cast(dict, OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))) or {}
+    return content(CONF / group / f"{name}.yaml")
 
 
 @cache
 def _defaults() -> dict[str, Any]:
     """Group -> default option, a list for composite groups, from the defaults list of config.yaml."""
-    from omegaconf import OmegaConf
-
-    entries = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))["defaults"]  # type: ignore[call-overload,index]
+    entries = content(CONF / "config.yaml")["defaults"]
     return {group: name for entry in entries if isinstance(entry, dict) for group, name in entry.items()}
 
 
@@ -91,19 +88,13 @@ def compose(overrides: Sequence[Override], *, elsewhere: bool = False) -> Config
 
     elsewhere: for another machine, which may have a device that this one lacks.
     """
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
     from hydra.errors import HydraException
-    from omegaconf import OmegaConf
     from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
     texts, sources, problems = checked([*machine_defaults(overrides), *overrides])
     values: Any = {}
     try:
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            values = OmegaConf.to_container(
-                hydra_compose("config", texts), resolve=True, throw_on_missing=True
-            )
+        values = tree(CONF, texts)
     except MissingMandatoryValue as error:
         problems.append(f"{error.full_key}: must be given, as {error.full_key}=VALUE.")
     except (HydraException, OmegaConfBaseException) as error:
@@ -268,6 +259,8 @@ def _option_refusal(group: str, value: Any) -> str:
         return "" if numeric else f"choose one of {', '.join(options)}."
     names = value if group in COMPOSITE and isinstance(value, list) else [value]
     for name in names:
+        if names.count(name) > 1:
+            return f"{show(name)} stands there twice. Write it once."
         if name not in options:
             number = ", or a number" if numeric else ""
             near, known = closest(str(name), options), ", ".join(options)
