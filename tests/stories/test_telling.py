@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 import pytest
 
 from lab.data.stories.decision_table import DecisionTable
-from lab.data.stories.telling import COPY, LEXICAL, STATE, Choice, Telling, random_pick
+from lab.data.stories.telling import COPY, LEXICAL, STATE, StatedChoice, Telling, random_pick
 
 
 def all_tellings(tell: Callable[[Telling], None], noise: float = 0.0) -> Iterator[Telling]:
@@ -111,7 +111,7 @@ def test_a_choice_sets_the_truth_against_a_candidate() -> None:
     telling.recall("two", ("two", "six"), COPY, "", ".")
     text, words, choices = telling.finish()
     assert text == "Tom ate two."
-    assert choices == (Choice(7, COPY, " two.", " six."),)
+    assert choices == (StatedChoice(7, COPY, " two.", " six."),)
     assert [word.end for word in words] == [3, 7, 12]
 
 
