@@ -186,8 +186,8 @@ def adopted(store: RunStore) -> RunRecord:
 
 # The example, where it stands on disk, who reads it, and a key that it must have.
 READERS = {
-    "line/diverged": (*from_run_folder(adopted, "published.json"), "config.optimizer.lr"),
-    "config/trained": (*from_run_folder(lambda s: s.config("r"), "config.json"), "optimizer.lr"),
+    "line/diverged": (*from_run_folder(adopted, "published.json"), "config.monitor.spike_window"),
+    "config/trained": (*from_run_folder(lambda s: s.config("r"), "config.json"), "monitor.spike_window"),
     "manifest/trained": (*from_run_folder(lambda s: s.manifest("r"), "manifest.json"), "provenance.torch"),
     "summary/trained": (
         *from_run_folder(lambda s: s.summary("r"), "summary.json"),

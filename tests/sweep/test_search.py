@@ -285,7 +285,7 @@ def test_the_report_shows_both_differences_and_the_curve(lab, tmp_path):
     better = {"superior": {"better": "rmsnorm", "worse": "layernorm", "margin": 0.001}}
     asked = replace(plan.record, claims=(read(Claim, claim(**better) | {"metric": "val/bpb"}),))
     records = [store.record(run) for run in asked.run_ids()]
-    page = write(asked, records, tmp_path / "page")
+    page = write(gather(asked, records), tmp_path / "page")
     verdict = json.loads((tmp_path / "page/verdict.json").read_text())
     arm = next(arm for arm in verdict["arms"] if arm["name"] == "layernorm")
     assert arm["best_lr"] == 0.019 and arm["difference"]["mean"] == pytest.approx(0.0, abs=1e-4)

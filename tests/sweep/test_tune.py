@@ -336,7 +336,7 @@ def test_a_point_that_no_run_can_have_fails_alone(tmp_path, monkeypatch, capsys)
         planned_arm, "prepared", lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, "t"))
     )
     carried = []
-    ranges, _ = parsed(["schedule.warmup_fraction=lin:0:1", "schedule.decay_fraction=lin:0:1"])
+    ranges, _ = parsed(["schedule.warmup_fraction=lin:0:1", "schedule.decay_fraction=lin:0.1:1"])
     trials = trials_of(tmp_path, ranges, carry_out=carried.append, asked=["schedule=wsd"])
     keys = [found.key for found in ranges]
     points = {3: dict(zip(keys, (0.1, 0.2), strict=True)), 4: dict(zip(keys, (0.9, 0.9), strict=True))}
@@ -362,6 +362,8 @@ def test_a_result_taken_from_published_lines_stays_one(tmp_path, monkeypatch):
             train=(),
             validation=tuple(ValidationPoint(at, k, 1.0, 3.0 - k / 10) for k, at in enumerate(evaluated, 1)),
             spikes=(),
+            peaks={},
+            excess={},
         ),
         numerics=NUMERICS,
         counts=job.manifest.counts,
