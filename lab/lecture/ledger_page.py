@@ -1,4 +1,4 @@
-"""The ledger as a page: LEDGER.md and ledger.html from the rows of lab/lecture/ledger.py.
+"""The ledger as a page: LEDGER.md, and ledger.html of the site, from the rows of lab/lecture/ledger.py.
 
 Everything is plain text until a form escapes it; links go to files of the repository, by relative paths.
 """

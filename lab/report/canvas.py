@@ -12,11 +12,12 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.typing import RcKeyType
 
 DPI = 130
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D46")
@@ -25,7 +26,7 @@ LINES, MARKERS = ("-", "--", ":", "-."), ("o", "s", "^", "D")
 DASHED = (0, (4, 3))  # of lines that stand for no arm
 ALONG = ("axes fraction", "data")  # coordinates: across the panel by fraction, up by value
 UP = ("data", "axes fraction")
-STYLE: Any = {
+STYLE: dict[RcKeyType, float | str | bool] = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
