@@ -12,7 +12,8 @@ from lab.store.metric import named
 from lab.store.noise_record import TWIN, load, save
 from lab.store.run_record import RunRecord
 from lab.verdict import seed_noise as noise
-from tests.synthetic_sweep import evidence, record, sweep, verdict
+from lab.verdict import verdicts
+from tests.synthetic_sweep import evidence, record, sweep
 
 BASE = [1.50, 1.52, 1.47, 1.51, 1.49, 1.53, 1.48, 1.50]
 BPB = named("val/bpb")
@@ -105,9 +106,10 @@ def reported(measured):
     """(page, confounds) of a sweep of two arms, three seeds each, whose plan holds this noise."""
     plan, records = sweep({"plain_x4": [1.5, 1.5, 1.5], "plain_x8": [1.52, 1.53, 1.54]}, claims=[])
     plan["noise"] = plain(measured)
-    found = verdict(plan, records)
-    assert (evidence(plan, records).noise is None) == ("left out" in " ".join(found["confounds"]))
-    return page(plan, records, found, []), found["confounds"]
+    found = evidence(plan, records)
+    judged = verdicts.verdict(found)
+    assert (found.noise is None) == ("left out" in " ".join(judged.confounds))
+    return page(found, judged, []), judged.confounds
 
 
 def test_reports_say_the_noise_next_to_the_verdicts_and_whose_it_is():
@@ -119,7 +121,7 @@ def test_reports_say_the_noise_next_to_the_verdicts_and_whose_it_is():
         "its difference to a near twin of the same seed by 1 % (paired sd). Arms that differ by "
         "more than a twin vary by more than that: what these seeds can tell is in the intervals."
     )
-    assert content["noise"] == [line] and line in markdown.render(content)
+    assert content.noise == (line,) and line in markdown.render(content)
     assert [c for c in confounds if "others than those of the baseline arm" in c]
     measured.runs["baseline"][0] = "plain_x4-0"
     assert not [c for c in reported(measured)[1] if "others than those of the baseline arm" in c]
@@ -128,7 +130,7 @@ def test_reports_say_the_noise_next_to_the_verdicts_and_whose_it_is():
 def test_noise_of_unlike_runs_is_left_out_and_named():
     measured = noise.summarise(runs([1.9, 2.0, 2.1], torch="2.12.0"))
     content, confounds = reported(measured)
-    assert content["noise"] == []
+    assert content.noise == ()
     assert [c for c in confounds if c.endswith("unlike these: torch 2.12.0, not 2.13.0.")]
 
 
