@@ -7,18 +7,16 @@ results/<ablation>/<setting>/     published sweeps: verdict.json, plan.json, run
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.config.strict import absent, read
+from lab.config.strict import absent
 from lab.lecture.exact import measured_claim
 from lab.lecture.exact.measured_claim import MeasuredClaim, MeasuredPart, MeasuredTable
-from lab.store import exact_check, plan_record
+from lab.report.publication import PublishedSweep, published_folders, published_sweep
+from lab.store import exact_check
 from lab.store.exact_check import ExactCheck
-from lab.store.files import read_lines
-from lab.store.plan_record import PlanRecord
-from lab.store.run_record import RunRecord
 from lab.verdict import verdict_record
 from lab.verdict.evidence import conditions
 from lab.verdict.outcomes import CONTRADICTED, REPRODUCED
@@ -67,32 +65,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class JudgedSweep:
-    """A published sweep as its folder keeps it, with its verdict."""
+    """A published sweep with the verdict that stands beside it."""
 
-    folder: Path
-    plan: PlanRecord
-    runs: tuple[RunRecord, ...]
+    sweep: PublishedSweep
     verdict: Verdict
 
 
-def published_sweeps(results: Path) -> list[JudgedSweep]:
-    """Every published sweep, in the order of their folders. Raises ConfigError naming a damaged file."""
+def judged_sweeps(results: Path) -> list[JudgedSweep]:
+    """Every published sweep that has a verdict, by folder. Raises ConfigError naming a damaged file."""
     return [
-        JudgedSweep(
-            folder,
-            plan_record.load(folder / "plan.json", fix="Restore the file from the commit."),
-            tuple(_runs(folder / "runs.jsonl")),
-            verdict_record.load(folder / "verdict.json"),
-        )
-        for path in sorted(results.glob("*/*/verdict.json"))
-        if path.parts[-3] not in ("runs", "sweeps") and (folder := path.parent).joinpath("plan.json").exists()
+        JudgedSweep(published_sweep(folder), verdict_record.load(folder / "verdict.json"))
+        for folder in published_folders(results)
+        if folder.parent.name not in ("runs", "sweeps") and (folder / "verdict.json").exists()
     ]
-
-
-def _runs(path: Path) -> Iterator[RunRecord]:
-    for number, line in enumerate(read_lines(path), start=1):
-        source = f"{path}, line {number}"
-        yield read(RunRecord, line, source=source, fix="Restore the file from the commit.")
 
 
 def computed(results: Path) -> dict[str, list[ExactCheck]]:
@@ -154,12 +139,12 @@ def _of_measured(name: str, record: MeasuredClaim) -> Finding:
     )
 
 
-def of_sweep(sweep: JudgedSweep) -> list[Finding]:
+def of_sweep(judged: JudgedSweep) -> list[Finding]:
     """The claims of a published sweep."""
-    folder, plan = sweep.folder, sweep.plan
-    seconds = sum(run.summary.seconds or 0.0 for run in sweep.runs if run.summary)
-    devices = sorted({run.provenance.device for run in sweep.runs})
-    commits = sorted({str(run.provenance.commit) for run in sweep.runs})
+    folder, plan, records = judged.sweep.folder, judged.sweep.plan, judged.sweep.records
+    seconds = sum(record.summary.seconds or 0.0 for record in records if record.summary)
+    devices = sorted({record.provenance.device for record in records})
+    commits = sorted({str(record.provenance.commit) for record in records})
     figures = sorted(path.name for path in (folder / "figures").glob("*.svg"))
     return [
         Finding(
@@ -174,9 +159,9 @@ def of_sweep(sweep: JudgedSweep) -> list[Finding]:
             device=", ".join(devices),
             commit=", ".join(commits),
             figures=tuple(f"figures/{name}" for name in figures),
-            confounds=sweep.verdict.confounds,
+            confounds=judged.verdict.confounds,
             core_minutes=round(seconds / 60, 2),
-            conditions=tuple(conditions(plan, sweep.runs)),
+            conditions=tuple(conditions(plan, records)),
         )
-        for claim in sweep.verdict.claims
+        for claim in judged.verdict.claims
     ]

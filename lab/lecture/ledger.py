@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lab.lecture.claim_test import ClaimTest, tested
 from lab.lecture.core_minutes import estimate, seconds_per_flop
-from lab.lecture.finding import Finding, as_printed, computed, measured, of_checks, of_sweep, published_sweeps
+from lab.lecture.finding import Finding, as_printed, computed, judged_sweeps, measured, of_checks, of_sweep
 from lab.lecture.register import Paper, RegisteredClaim, register, sections
 from lab.verdict.outcomes import BEYOND, CONTRADICTED, DECIDED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 
@@ -71,11 +71,11 @@ class Ledger:
 
 def load(results: Path) -> Ledger:
     """The ledger of a folder of results. Raises ConfigError naming a damaged file."""
-    checks, sweeps, tests = computed(results), published_sweeps(results), tested()
+    checks, sweeps, tests = computed(results), judged_sweeps(results), tested()
     findings = [of_checks(of) for of in checks.values()] + measured(results)
-    swept = [finding for sweep in sweeps for finding in of_sweep(sweep)]
+    swept = [finding for judged in sweeps for finding in of_sweep(judged)]
     findings += [finding for finding in swept if finding.outcome != NOT_RUN]
-    pace = seconds_per_flop(run for sweep in sweeps for run in sweep.runs)
+    pace = seconds_per_flop(record for judged in sweeps for record in judged.sweep.records)
     rows = [
         _row(claim, section.section, findings, tests.get(claim.id), pace)
         for section in sections()

@@ -23,6 +23,7 @@ from lab.lecture import ledger, ledger_page
 from lab.lecture.claim_test import ClaimTest, tested
 from lab.lecture.core_minutes import flops
 from lab.lecture.ledger import Ledger
+from lab.report.publication import RESTORE
 from lab.store import plan_record
 from lab.store.run_store import RunStore
 from lab.store.states import END_STATES, STOPPED
@@ -115,7 +116,7 @@ def _local(results: Path, name: str, *, searched: bool, seeds: int) -> LocalSwee
         done = sum(store.state(run_id) in END_STATES for run_id in runs)
         ended = max(ended, done)
         public = results / name / path.parent.name / "plan.json"
-        if public.exists() and set(runs) <= set(plan_record.load(public).run_ids()):
+        if public.exists() and set(runs) <= set(plan_record.load(public, fix=RESTORE).run_ids()):
             continue
         verdict = path.parent / "verdict.json"
         if done == len(runs) and verdict.exists() and plan.searching is None:
@@ -131,7 +132,8 @@ def _local(results: Path, name: str, *, searched: bool, seeds: int) -> LocalSwee
 
 def _published(results: Path, name: str, *, searched: bool) -> int:
     """How many runs of an ablation at nano on stories are published."""
-    plans = [plan_record.load(path) for path in (results / name).glob("nano-stories-*/plan.json")]
+    paths = (results / name).glob("nano-stories-*/plan.json")
+    plans = [plan_record.load(path, fix=RESTORE) for path in paths]
     return max((len(plan.run_ids()) for plan in plans if (plan.search is not None) == searched), default=0)
 
 
