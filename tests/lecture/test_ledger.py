@@ -225,9 +225,9 @@ def test_the_commands(capsys):
 
     assert cli.main(["claims", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 114 and all(row.id and row.state for row in rows)
+    assert len(rows) == 114 and all(row["id"] and row["state"] for row in rows)
     assert cli.main(["claims", "--todo", "--json"]) == 0
-    assert all(row.id and row.state == "open" for row in json.loads(capsys.readouterr().out))
+    assert all(row["id"] and row["state"] == "open" for row in json.loads(capsys.readouterr().out))
     assert cli.main(["claims"]) == 0
     assert "dff-ratio-basin" in capsys.readouterr().out
 
