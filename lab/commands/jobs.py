@@ -55,12 +55,12 @@ def adopt(jobs: "Jobs") -> int:
     from lab.store.identity import NUMERICS
 
     store, entered = places.store(), 0
-    for record in published_runs(places.RESULTS):
+    for record, line in published_runs(places.RESULTS):
         job = jobs.get(record.run_id)
         if job is None or record.numerics != NUMERICS or store.state(record.run_id) != "pending":
             continue
         if _mixes(record.provenance, provenance.here(job.device)):
-            entered += store.adopt(record, job.config, job.manifest)
+            entered += store.adopt(line, job.config, job.manifest)
     return entered
 
 

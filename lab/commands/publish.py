@@ -27,6 +27,7 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
     from lab.report import publication
 
     folder = publication.publish(plans[setting], places.store(), places.RESULTS)
+    publication.write_report(folder, places.RESULTS)
     rows = [{"id": str(listing.shown(folder)), "state": "published"}]
     listing.show(rows, as_json=options.json, columns=("id", "state"))
     return 0

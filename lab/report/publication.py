@@ -39,8 +39,8 @@ class PublishedSweep:
 
 
 def publish(plan: PlanRecord, store: RunStore, results: Path) -> Path:
-    """Write runs.jsonl, plan.json, verdict, report and figures of one sweep; a run published before keeps
-    its bytes.
+    """Write runs.jsonl and plan.json of one sweep, for `write_report` to go on from, and return their folder;
+    a run published before keeps its bytes.
 
     Raises ConfigError where the sweep is unfinished or would take seeds or arms away from what is
     published.
@@ -68,12 +68,16 @@ def publish(plan: PlanRecord, store: RunStore, results: Path) -> Path:
         )
     for run_id in planned:
         if run_id not in kept:
-            kept[run_id] = line_of(store.record(run_id))
+            kept[run_id] = store.published_line(run_id) or line_of(store.record(run_id))
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "".join(f"{kept[run_id]}\n" for run_id in planned))
     plan_record.save(plan, folder)
-    write_record(build(published_sweep(folder).evidence(results)), folder)
     return folder
+
+
+def write_report(folder: Path, results: Path) -> None:
+    """Write verdict, report and figures of a published folder from its lines alone, as any clone would."""
+    write_record(build(published_sweep(folder).evidence(results)), folder)
 
 
 def line_of(record: RunRecord) -> str:
@@ -100,10 +104,14 @@ def published_sweep(folder: Path) -> PublishedSweep:
     return PublishedSweep(folder, plan, tuple(read_records(folder / "runs.jsonl")))
 
 
-def published_runs(results: Path) -> Iterator[RunRecord]:
-    """Every published run that has a result. Raises ConfigError for a line that is no record."""
+def published_runs(results: Path) -> Iterator[tuple[RunRecord, str]]:
+    """Every published run that has a result, with its line. Raises ConfigError for a line that is no
+    record.
+    """
     for path in sorted(results.glob("*/*/runs.jsonl")):
-        yield from (record for record in read_records(path) if record.state in RESULT_STATES)
+        for record, line in zip(read_records(path), path.read_text().splitlines(), strict=True):
+            if record.state in RESULT_STATES:
+                yield record, line
 
 
 def read_records(path: Path) -> Iterator[RunRecord]:

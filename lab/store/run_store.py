@@ -291,19 +291,20 @@ class RunStore:
             if int(path.stem) not in kept:
                 path.unlink(missing_ok=True)
 
-    def adopt(self, record: RunRecord, config: RunConfig, manifest: JobManifest) -> bool:
-        """Enter a published record as the result of a run not started here, which leaves it without log and
+    def adopt(self, line: str, config: RunConfig, manifest: JobManifest) -> bool:
+        """Enter a published line as the result of a run not started here, which leaves it without log and
         checkpoint.
 
         Returns whether it was entered: not where another process holds the run, or has ended it.
         """
+        record = read(RunRecord, json.loads(line))
         run_id = record.run_id
         with self.lease(run_id) as held:
             if not held or (self.folder(run_id) / "summary.json").exists():
                 return False
             started = manifest.started(run_id, numerics=NUMERICS, provenance=record.provenance)
             self.begin(run_id, config, started)
-            write_atomic(self.folder(run_id) / PUBLISHED, dumps(plain(record)))
+            write_atomic(self.folder(run_id) / PUBLISHED, line)
             self.finish(run_id, record.ended)
         return True
 
@@ -311,6 +312,13 @@ class RunStore:
         """Whether the run's result was taken from a published line."""
         folder = self.folder(run_id)
         return (folder / PUBLISHED).exists() and (folder / "summary.json").exists()
+
+    def published_line(self, run_id: str) -> str | None:
+        """The line that an adopted run was taken from; None where the run was trained here."""
+        if not self.adopted(run_id):
+            return None
+        path, fix = self.folder(run_id) / PUBLISHED, f"Remove {self.folder(run_id)} to train the run again."
+        return dumps(read_record(path, fix=fix), separators=(",", ":"))
 
     def record(self, run_id: str) -> RunRecord:
         """One run as reports and publishing read it: config, summary and thinned curves."""

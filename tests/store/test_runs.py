@@ -24,6 +24,7 @@ from lab.store.run_record import (
     ValidationPoint,
 )
 from lab.store.run_store import RunStore
+from tests.paths import ROOT
 from tests.tiny_run import COUNTS, DATA, PROVENANCE, job, manifest, tiny_run
 
 FINISHED = Summary(state="finished", reason=None, measured={})
@@ -268,9 +269,10 @@ def published(config):
 def test_a_published_record_stands_for_a_run_until_the_run_is_trained(store):
     config = tiny_run(data_fingerprint="f")
     record, run = published(config), run_id(config)
-    assert store.adopt(record, config, ASKED)
+    assert store.adopt(dumps(plain(record)), config, ASKED)
     assert store.state(run) == "finished" and store.record(run) == record
-    assert store.adopted(run) and not store.adopt(record, config, ASKED)
+    assert store.published_line(run) == dumps(plain(record), separators=(",", ":"))
+    assert store.adopted(run) and not store.adopt(dumps(plain(record)), config, ASKED)
     store.clear(run)
     assert store.state(run) == "pending" and not store.adopted(run)
 
@@ -285,7 +287,7 @@ def test_a_record_half_taken_over_is_none(store, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(RunStore, "finish", killed)
         with pytest.raises(KeyboardInterrupt):
-            store.adopt(published(config), config, ASKED)
+            store.adopt(dumps(plain(published(config))), config, ASKED)
     assert store.state(run) == "pending" and store.record(run).summary is None
     store.open_metrics(run, after=0).close()
     store.finish(run, Summary(state="diverged", reason="x", measured={}))
@@ -323,3 +325,13 @@ def test_a_damaged_line_of_a_committed_file_is_named(tmp_path, damaged):
     path.write_bytes(damaged)
     with pytest.raises(ConfigError, match="runs.jsonl, line 2: holds no JSON object. Restore"):
         list(read_lines(path))
+
+
+def test_an_adopted_line_keeps_the_bytes_it_was_published_with(tmp_path):
+    """A line from before a key existed lacks it, also where another sweep publishes the run again."""
+    store, path = RunStore(tmp_path), ROOT / "results/ffn-gated/nano-stories-cpu-lr/runs.jsonl"
+    lines = path.read_text().splitlines()
+    old = next(line for line in lines if "label_smoothing" not in line)
+    config = read(RunRecord, json.loads(old)).config
+    assert store.adopt(old, config, ASKED)
+    assert store.published_line(run_id(config)) == old != dumps(plain(store.record(run_id(config))))

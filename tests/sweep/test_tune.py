@@ -9,9 +9,10 @@ import pytest
 
 from lab import cli
 from lab.commands import places
-from lab.config.strict import ConfigError
+from lab.config.strict import ConfigError, plain
 from lab.plan import planned_arm
 from lab.plan.budget import TrainingText
+from lab.store.files import dumps
 from lab.store.identity import NUMERICS
 from lab.store.log_line import STEP
 from lab.store.run_record import Curves, RunRecord, Summary, ValidationPoint
@@ -369,7 +370,7 @@ def test_a_result_taken_from_published_lines_stays_one(tmp_path, monkeypatch):
         counts=job.manifest.counts,
         provenance=PROVENANCE,
     )
-    assert trials.store.adopt(record, job.config, job.manifest)
+    assert trials.store.adopt(dumps(plain(record)), job.config, job.manifest)
     assert trials.score(point, evaluated[1]) == {0: 2.8}
     assert trials.score(point, trials.steps) == {0: 2.512345678}
     trials.drop(point)
