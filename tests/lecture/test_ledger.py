@@ -111,6 +111,16 @@ def test_links_of_the_ledger_lead_somewhere():
     assert anchors <= set(re.findall(r"^### (.+)$", text, re.M))
 
 
+def test_links_of_the_page_lead_to_what_the_site_has():
+    """The site has report.html of each published folder, in place of REPORT.md, and the records."""
+    linked = set(re.findall(r'href="([^"#]+)"', page.of_site(LEDGER)))
+    own = {link for link in linked if not link.startswith("https://")}
+    assert own >= {"exact.jsonl", "ffn-ratio/nano-stories-cpu/report.html"}
+    assert not [link for link in own if link.endswith((".md", ".png"))]
+    for link in own - {"report.css", "index.html", "ledger.html"}:
+        assert (RESULTS / link.replace("report.html", "REPORT.md")).exists(), link
+
+
 def test_state_of_computed_claims(tmp_path):
     def found(*notes, holds=True):
         exact_check.save([check("rope-relative-exact", notes=n, holds=holds) for n in notes], tmp_path)
