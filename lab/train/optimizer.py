@@ -16,7 +16,7 @@ whatever moments there are.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -95,13 +95,12 @@ def muon(
 
     rest = [weight for weight in weights if not is_hidden(weight)]
     return Joint(
-        torch.optim.Muon(
+        Muon(
             _by_decay(filter(is_hidden, weights)),
             lr=lr,
             momentum=momentum,
             nesterov=nesterov,
             ns_steps=ns_steps,
-            adjust_lr_fn="match_rms_adamw",
         ),
         adamw(rest, lr, beta1=beta1, beta2=beta2, eps=eps),
     )
@@ -134,14 +133,60 @@ class Lion(torch.optim.Optimizer):
             if not weights:
                 continue
             gradients, lr = [weight.grad for weight in weights], group["lr"]
-            momenta = [
-                self.state[weight].setdefault("momentum", torch.zeros_like(weight)) for weight in weights
-            ]
+            momenta = [_kept(self, "momentum", weight) for weight in weights]
             steps = torch._foreach_lerp(momenta, gradients, 1 - group["beta1"])
             torch._foreach_sign_(steps)
             torch._foreach_mul_(weights, 1 - lr * group["weight_decay"])
             torch._foreach_add_(weights, steps, alpha=-lr)
             torch._foreach_lerp_(momenta, gradients, 1 - group["beta2"])
+
+
+class Muon(torch.optim.Optimizer):
+    """Orthogonalised momentum, with the size of Liu et al. 2025: a root mean square of 0.2.
+
+    torch.optim.Muon is the same in bfloat16 on every device, which takes a CPU ten times as long as fp32.
+    """
+
+    def __init__(
+        self, groups: list[dict[str, Any]], *, lr: float, momentum: float, nesterov: bool, ns_steps: int
+    ):
+        defaults = {"lr": lr, "momentum": momentum, "nesterov": nesterov, "ns_steps": ns_steps}
+        super().__init__(groups, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            lr, momentum = group["lr"], group["momentum"]
+            for weight in group["params"]:
+                if weight.grad is None:
+                    continue
+                velocity = _kept(self, "velocity", weight).mul_(momentum).add_(weight.grad)
+                ahead = weight.grad.add(velocity, alpha=momentum) if group["nesterov"] else velocity
+                weight.mul_(1 - lr * group["weight_decay"])
+                step = orthogonalised(ahead, steps=group["ns_steps"])
+                weight.add_(step, alpha=-lr * 0.2 * max(weight.shape) ** 0.5)
+
+
+def orthogonalised(matrix: Tensor, *, steps: int) -> Tensor:
+    """The matrix with all singular values near 1, by the Newton-Schulz iteration of Jordan et al. 2024.
+
+    Five steps leave them between about 0.7 and 1.2. In fp32 on CPUs and in bfloat16 on GPUs.
+    """
+    x = matrix.bfloat16() if matrix.is_cuda else matrix
+    x = x.T if len(x) > len(x.T) else x
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(steps):
+        gram = x @ x.T
+        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
+    return x.T if len(matrix) > len(matrix.T) else x
+
+
+def _kept(optimizer: torch.optim.Optimizer, name: str, weight: nn.Parameter) -> Tensor:
+    """A moment of the weight, 0 before its first step."""
+    state = optimizer.state[weight]
+    if name not in state:
+        state[name] = torch.zeros_like(weight)
+    return cast(Tensor, state[name])
 
 
 class Joint(torch.optim.Optimizer):
