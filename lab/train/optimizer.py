@@ -144,7 +144,7 @@ class Lion(torch.optim.Optimizer):
 class Muon(torch.optim.Optimizer):
     """Orthogonalised momentum, with the size of Liu et al. 2025: a root mean square of 0.2.
 
-    torch.optim.Muon is the same in bfloat16 on every device, which takes a CPU ten times as long as fp32.
+    torch.optim.Muon is the same in bfloat16 on every device, ten times as slow as fp32 on many CPUs.
     """
 
     def __init__(
