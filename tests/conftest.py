@@ -1,9 +1,16 @@
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.paths import ROOT
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    # The tests start a hundred processes, and each would compile torch anew, half of what its start costs.
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".cache/bytecode")
 
 
 @pytest.fixture(scope="session")
