@@ -462,6 +462,10 @@ def _problems_of_part(part: Part, judged: Metric) -> Iterator[str]:
     for name, choices in (("direction", DIRECTIONS), ("measure", RANGE_MEASURES), ("test", TRENDS)):
         if (value := getattr(part, name, choices[0])) not in choices:
             yield f".{name} = {value}: unknown. Known: {', '.join(choices)}."
+    for f in dataclasses.fields(part):
+        value = getattr(part, f.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            yield f".{f.name} = {value}: must be a number."
     if isinstance(part, Bounded) and (part.below is None) == (part.above is None):
         yield ": needs one bound. Write below: NUMBER or above: NUMBER."
     if isinstance(part, BelowLine) and judged.name != "val/bpb":

@@ -73,7 +73,7 @@ def test_the_file_is_the_spread_of_sixteen_runs(measured):
         records = {seed: places.store().record(run_id) for seed, run_id in of.items()}
         assert {seed: record.ended.bpb for seed, record in records.items()} == found["values"][name]
         assert {str(record.seed) for record in records.values()} == set(of)
-    assert {places.store().config(run_id).optimizer.eps for run_id in twin.values()} == {1.1e-8}
+    assert {places.store().config(run_id).optimizer.own["eps"] for run_id in twin.values()} == {1.1e-8}
     first, second = (list(found["values"][name].values()) for name in ("baseline", TWIN))
     assert found["seed_sd"] == pytest.approx(statistics.stdev(first) / statistics.fmean(first))
     gaps = [b / a - 1 for a, b in zip(first, second, strict=True)]

@@ -114,12 +114,12 @@ def test_the_example_of_an_ablation_is_one(example, tmp_path):
         (
             "superior: {better: long, worse: short, margin: 0.01}",
             "basin: {family: , inside: [1, 2], margin: 0.01}",
-            "family = None: must be a name",
+            "family = null: must be a name",
         ),
         (
             "superior: {better: long, worse: short, margin: 0.01}",
             "below_line: {arm: long, line: 2}",
-            "line = 2: must be a name",
+            "line = 2: needs text",
         ),
         (
             "superior: {better: long, worse: short, margin: 0.01}",
@@ -128,11 +128,11 @@ def test_the_example_of_an_ablation_is_one(example, tmp_path):
         ),
         ("superior: {better: long, worse: short, margin: 0.01}", "3: {better: long}", "3: unknown predicate"),
         ("margin: 0.01", "margin: {seed_sds: yes}", "margin = .*must be a number or"),
-        ("- id: longer-warmup-helps", "- id: [a]", "id = .*must be a text"),
+        ("- id: longer-warmup-helps", "- id: [a]", "id = .*needs text"),
         ("    source: my guess", "    3: my guess", "3: unknown key"),
-        ("needs: []", "needs:", "needs = None: must be a list of arms"),
-        ("needs: []", "needs: long", "needs = long: must be a list"),
-        ("metric: val/bpb", "metric: 3", "metric = 3: must be a text"),
+        ("needs: []", "needs:", "needs = null: needs a list"),
+        ("needs: []", "needs: long", "needs = long: needs a list"),
+        ("metric: val/bpb", "metric: 3", "metric = 3: needs text"),
         (
             "  short: {family",
             "  off: {family",

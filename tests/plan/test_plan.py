@@ -120,11 +120,11 @@ GOOD = (ABLATIONS / "norm.yaml").read_text()
         (("seeds: 3", "seeds: 3\nside_by_side: [[none, none]]"), "must be two different arms or families"),
         (
             ("seeds: 3", "seeds: 3\nside_by_side: [none, norm]"),
-            "side_by_side = ['none', 'norm']: needs a list.",
+            "side_by_side[0] = none: needs a list.",
         ),
         (
             ("none: {family: norm, label: none, overrides: [norm=none]}", "none: 3"),
-            "arm none = 3: needs a group of keys",
+            "arms.none = 3: needs a group of keys",
         ),
     ],
     ids=lambda value: value[1] if isinstance(value, tuple) else "",
