@@ -89,28 +89,33 @@ def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(
     assert logs == {p: p.stat().st_mtime_ns for p in (places.RESULTS / "runs").rglob("metrics.jsonl")}
 
 
-def test_reports_rebuild_from_published_lines_alone(lab, tmp_path, monkeypatch, capsys):
+@pytest.fixture(scope="module")
+def published(lab) -> Path:
+    """The folder of one published sweep of `norm` with one seed; nothing may write into it."""
     assert lab("sweep", "norm", *QUICK, "--seeds", "1") == 0 and lab("publish", "norm") == 0
-    source = next((places.RESULTS / "norm").iterdir())
-    clone = tmp_path / "results/norm" / source.name
+    return next((places.RESULTS / "norm").iterdir())
+
+
+def test_reports_rebuild_from_published_lines_alone(lab, published, tmp_path, monkeypatch):
+    clone = tmp_path / "results/norm" / published.name
     clone.mkdir(parents=True)
     for file in ("plan.json", "runs.jsonl"):
-        (clone / file).write_bytes((source / file).read_bytes())
+        (clone / file).write_bytes((published / file).read_bytes())
     monkeypatch.setattr(places, "RESULTS", tmp_path / "results")
     assert lab("report", "norm") == 0
-    rebuilt = tmp_path / "results/sweeps/norm" / source.name / "verdict.json"
-    assert rebuilt.read_bytes() == (source / "verdict.json").read_bytes()
+    rebuilt = tmp_path / "results/sweeps/norm" / published.name / "verdict.json"
+    assert rebuilt.read_bytes() == (published / "verdict.json").read_bytes()
 
 
 @pytest.mark.parametrize(("torch", "taken"), [(None, 2), ("1.0", 0)])
-def test_published_runs_of_the_torch_of_here_are_taken_over(lab, tmp_path, monkeypatch, capsys, torch, taken):
+def test_published_runs_of_the_torch_of_here_are_taken_over(
+    lab, published, tmp_path, monkeypatch, capsys, torch, taken
+):
     command = ("sweep", "norm", *QUICK, "--seeds", "1")
-    assert lab(*command) == 0 and lab("publish", "norm") == 0
-    source = next((places.RESULTS / "norm").iterdir())
-    records = [json.loads(line) for line in (source / "runs.jsonl").read_text().splitlines()][:2]
+    records = [json.loads(line) for line in (published / "runs.jsonl").read_text().splitlines()][:2]
     for record in records:
         record["provenance"]["torch"] = torch or record["provenance"]["torch"]
-    clone = tmp_path / "norm" / source.name
+    clone = tmp_path / "norm" / published.name
     clone.mkdir(parents=True)
     (clone / "runs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     monkeypatch.setattr(places, "RESULTS", tmp_path)
