@@ -15,7 +15,7 @@ GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin
 UNKNOWN := $(filter-out $(KNOWN) MAKEOVERRIDES -*-%,$(GIVEN))
 $(if $(UNKNOWN),$(error $(UNKNOWN): no such variable here. Known: $(KNOWN); what is for lab itself goes into ARGS))
 
-.PHONY: help setup test lint status noise claims site verify-exact bench gpu-check clean $(SWEEPS)
+.PHONY: help setup test test-fast lint status noise claims site verify-exact bench gpu-check clean $(SWEEPS)
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 24
@@ -63,6 +63,9 @@ site: $(VENV)/installed  ## build the pages of every published report and of the
 
 test: $(VENV)/installed-test  ## run the tests
 	@$(BIN)/python -m pytest
+
+test-fast: $(VENV)/installed-test  ## run what takes seconds, for the loop of editing
+	@$(BIN)/python -m pytest -m 'not slow'
 
 lint: $(VENV)/installed-test  ## check style and types
 	@$(BIN)/ruff check lab tests && $(BIN)/ruff format --check lab tests && $(BIN)/mypy
