@@ -86,9 +86,11 @@ def manifest(run_id: str = "r", *, provenance: Provenance = PROVENANCE, **change
     return of_job.started(run_id, numerics=NUMERICS, provenance=provenance)
 
 
-def trained(run: c.RunConfig, *, run_id: str, store: Path, shards: Path) -> None:
-    """Train in this process, with the worker's own error handling."""
-    work(job(run, run_id=run_id, store=store, shards=shards))
+def trained(
+    run: c.RunConfig, *, run_id: str, store: Path, shards: Path, checkpoint_seconds: float = 0.0
+) -> None:
+    """Train in this process, with the worker's own error handling; by default every step is saved."""
+    work(job(run, run_id=run_id, store=store, shards=shards, checkpoint_seconds=checkpoint_seconds))
 
 
 __all__ = ["COUNTS", "DATA", "GRAMMAR", "PROVENANCE", "SHAPE", "job", "manifest", "tiny_run", "trained"]

@@ -109,7 +109,7 @@ def test_a_trained_model_is_scored_as_one_that_was_built_longer(position, shards
     were trained.
     """
     run, store = run_of(position, LENGTHS), RunStore(tmp_path)
-    trained(run, run_id="r", store=tmp_path, shards=shards)
+    trained(run, run_id="r", store=tmp_path, shards=shards, checkpoint_seconds=1e9)
     summary, text = store.summary("r"), Shards.open(shards)
     last = [line for line in store.metrics("r") if line.kind == EVALUATION][-1]
     names = [f"val/bpb/length_{k}" for k in LENGTHS]
