@@ -12,25 +12,6 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
     sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".cache/bytecode")
 
-SLOW = frozenset(  # files of tests that train, kill or export for seconds: all but `make test-fast` runs them
-    """
-    bench/test_gpu_check checkpoint/test_counterparts checkpoint/test_export_folder
-    checkpoint/test_learning checkpoint/test_texts checkpoint/test_transformers commands/test_cli
-    commands/test_noise_command config/test_compose data/test_ngram data/test_prepare data/test_readers
-    lecture/test_exact lecture/test_ledger lecture/test_worklist model/test_attention model/test_dropout
-    plan/test_ablations plan/test_plan reliability/test_sweeps report/test_report report/test_site
-    report/test_spike_report store/test_formats stories/test_stories sweep/test_parcel sweep/test_search
-    sweep/test_tune track/test_boards track/test_mirror track/test_online track/test_tracker
-    train/test_golden train/test_leak train/test_lengths train/test_train verdict/test_simulation
-    """.split()
-)
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if str(item.path.relative_to(ROOT / "tests").with_suffix("")) in SLOW:
-            item.add_marker(pytest.mark.slow)
-
 
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory) -> Path:

@@ -179,6 +179,7 @@ def test_rooms_without(room):
     assert named == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "allowed"),
     [

@@ -14,6 +14,8 @@ from lab.store.run_store import RunStore
 from tests.bench import gpu_check
 from tests.tiny_run import job, tiny_run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def jobs(shards, tmp_path_factory):

@@ -22,6 +22,8 @@ from lab.model.transformer import Transformer
 from tests.checkpoint.carried_over import MODELS, Exact, ours, run_of, theirs
 from tests.tiny_model import AXES, SMALL, choice, tokens
 
+pytestmark = pytest.mark.slow
+
 RECORDS = ("shape", "embedding", "stability")
 RELATIONS = ("heads", "attention", "ffn_ratio")  # of sizes, under the keys that a user sets
 # The baseline, and one run of each architecture.

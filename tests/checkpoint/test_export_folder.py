@@ -19,6 +19,8 @@ from lab.config.strict import plain
 from lab.train.continuation import continued
 from tests.tiny_run import tiny_run
 
+pytestmark = pytest.mark.slow
+
 TINY = [
     "size=nano",
     "size.d_model=32",

@@ -20,6 +20,7 @@ def run(lab):
     return name
 
 
+@pytest.mark.slow
 def test_skills_sum_to_the_excess_of_run_and_of_counting(run, tmp_path):
     columns, rows = compare([f"mine={run}"], places.store(), cache=places.CACHE, figure=tmp_path / "f.png")
     *skills, total = rows

@@ -18,6 +18,8 @@ from lab.config.strict import plain
 from lab.plan import ablation
 from lab.sweep import away as worker
 
+pytestmark = pytest.mark.slow
+
 QUICK = [
     "size=nano",
     "budget.amount=2048",

@@ -15,6 +15,8 @@ from lab.config.strict import plain
 from lab.plan import planning
 from lab.store.noise_record import TWIN
 
+pytestmark = pytest.mark.slow
+
 TINY = {
     "size/nano.yaml": {
         "d_model": 32,

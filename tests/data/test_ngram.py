@@ -133,6 +133,7 @@ def test_of_a_large_corpus_the_first_documents_are_counted(
         assert lines[0].counted_tokens == part.train_tokens
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the shared TinyStories files")
 def test_reference_values_on_tinystories(tmp_path: Path) -> None:
     """Independent measurements on the same files: 2.63, 1.54, 1.20, 1.15 bits/byte at 1,024 tokens."""

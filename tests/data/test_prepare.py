@@ -27,6 +27,8 @@ from tests.hand_shards import sealed
 from tests.paths import ROOT
 from tests.tiny_run import GRAMMAR
 
+pytestmark = pytest.mark.slow
+
 STORIES = Data("stories", None, None, 0.05, "text", 30, 10, seed=3, grammar=GRAMMAR)
 BPE = Vocab("bpe", 300)
 BYTES = Vocab("bytes", 257)

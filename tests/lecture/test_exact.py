@@ -31,6 +31,8 @@ from lab.store import exact_check
 from lab.store.files import dumps
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 RESULTS = ROOT / "results"
 SLOW = ("spec-greedy-lossless", "spec-sampling-lossless")
 

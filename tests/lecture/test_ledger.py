@@ -230,6 +230,7 @@ def test_an_estimate_is_runs_times_the_published_pace(tmp_path):
     assert found == pytest.approx(expected, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_commands(capsys):
     from lab import cli
 

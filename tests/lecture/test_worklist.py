@@ -31,6 +31,7 @@ def work_in(results):
     return worklist.open_work(ledger.load(results), results)
 
 
+@pytest.mark.slow
 def test_todo_is_cheapest_first_and_published_lines_are_done(tmp_path):
     work = work_in(tmp_path)
     assert [item.minutes for item in work] == sorted(item.minutes for item in work)

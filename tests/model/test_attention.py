@@ -253,6 +253,7 @@ def test_a_model_with_masks_compiles_into_one_graph(changes: dict[str, Any]) -> 
         torch.testing.assert_close(compiled(batch).logits, model(batch).logits)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("changes", [{"pattern": "fixed"}, {"position": "alibi"}], ids=str)
 @torch.no_grad()

@@ -57,6 +57,7 @@ def test_every_place_that_drops_has_a_site_of_its_own(monkeypatch: pytest.Monkey
     assert sites == [(site, 0.3, (2, 9)) for site in expected]
 
 
+@pytest.mark.slow
 def test_the_model_compiles_into_one_graph_with_dropout() -> None:
     model = build(tiny(regularization=DROPPING, stability=dataclasses.replace(STABILITY, qk_norm=True)))
     compiled, batch = torch.compile(model, fullgraph=True, backend="eager"), tokens(2, 12)

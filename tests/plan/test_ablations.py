@@ -14,6 +14,8 @@ from lab.plan import ablation
 from lab.plan.ablation import names
 from lab.store.claim import PREDICATES
 
+pytestmark = pytest.mark.slow
+
 STEPS = [
     "size=nano",
     "size.context_length=128",

@@ -33,6 +33,7 @@ def plan(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", names())
 def test_every_ablation_plans_at_every_size_with_every_optional_arm(plan, name, size):

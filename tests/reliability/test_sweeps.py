@@ -22,6 +22,8 @@ from lab.store.run_store import RunStore
 from lab.sweep import local as sweeping
 from tests.tiny_run import job, tiny_run
 
+pytestmark = pytest.mark.slow
+
 SWEEP = [
     "sweep",
     "norm",

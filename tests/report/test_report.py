@@ -19,6 +19,8 @@ from lab.report.page import page
 from lab.verdict.verdicts import verdict
 from tests.synthetic_sweep import BASIN, evidence, sweep
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = (
     "</td></table><script>alert(1)</script>",
     "\"><img src=x onerror='alert(1)'>",

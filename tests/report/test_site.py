@@ -17,6 +17,8 @@ from tests.paths import ROOT
 from tests.report.test_report import HOSTILE, Tree
 from tests.synthetic_sweep import BASIN, sweep
 
+pytestmark = pytest.mark.slow
+
 RESULTS = ROOT / "results"
 SWEEPS = ("confidence/nano-tinystories-cpu-45f7f8",)  # the quickest to draw; a page a sweep is alike
 

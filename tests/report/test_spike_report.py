@@ -9,6 +9,8 @@ from lab.report.figures import draw
 from tests.report.test_report import HOSTILE, Tree, markdown_tags, shown
 from tests.synthetic_sweep import evidence, sweep
 
+pytestmark = pytest.mark.slow
+
 VALUES = {
     "new_x1": [1.50, 1.50],
     "old_x1": [1.60, 1.62],

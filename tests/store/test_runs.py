@@ -160,6 +160,7 @@ def _hold(root, holding, release):
         release.wait(30)
 
 
+@pytest.mark.slow
 def test_states_and_the_lease(store):
     assert store.state("r1") == "pending"
     run = started(store)

@@ -125,6 +125,7 @@ def probability(story: Story) -> float:
     return 2.0 ** -sum(word.bits for word in story.words)
 
 
+@pytest.mark.slow
 def test_probabilities_of_all_stories_sum_to_one_and_no_text_comes_twice(
     small_world: tuple[World, list[Story]],
 ) -> None:
@@ -229,6 +230,7 @@ def many_texts() -> list[str]:
     return [story.text for story in generate(DEFAULT, seed=1, split="train", count=2000)]
 
 
+@pytest.mark.slow
 def test_there_are_as_many_word_types_as_designed(many_texts: list[str]) -> None:
     types = {word.strip('".,!?').lower() for text in many_texts for word in text.split()}
     names = {*LEXICON.girls, *LEXICON.boys, *LEXICON.towns}
@@ -257,6 +259,7 @@ def told(**knobs: int | float) -> list[Story]:
     return list(generate(replace(LIGHT, **knobs), seed=7, split="train", count=COUNT))
 
 
+@pytest.mark.slow
 def test_every_knob_acts() -> None:
     def types(stories: list[Story]) -> int:
         return len({word for story in stories for word in story.text.split()})

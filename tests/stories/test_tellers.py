@@ -15,6 +15,8 @@ from lab.data.stories import tellers
 from lab.data.stories.generator import generate
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 GRAMMAR = Grammar(0.1, 1.1, 100, 2, 2, 4.0, 1, 0.0, 1)
 STARVING = """
 import signal

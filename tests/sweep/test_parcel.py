@@ -33,6 +33,8 @@ from tests.paths import ROOT
 from tests.synthetic_sweep import sweep
 from tests.tiny_run import job, tiny_run
 
+pytestmark = pytest.mark.slow
+
 # What pip brings along with torch and numpy, and nothing else.
 BESIDE = """
     torch torchgen functorch numpy sympy mpmath networkx jinja2 markupsafe fsspec filelock typing_extensions

@@ -272,6 +272,7 @@ def test_a_best_rate_at_the_edge_extends_the_grid_for_all_arms_twice_at_most(lab
     assert not any("not searched" in line for line in listed)
 
 
+@pytest.mark.slow
 def test_the_report_shows_both_differences_and_the_curve(lab, tmp_path):
     store, make = lab
     best = {"rmsnorm": valley(0.006), "layernorm": valley(0.019, wall=0.05), "none": valley(0.0019)}

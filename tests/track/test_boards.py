@@ -25,7 +25,7 @@ from tests import tracked_run
 from tests.tracked_run import MARKERS, RUN, SUMMARY, end_run, row_of, write_run
 
 ambient = tracked_run.ambient
-pytestmark = pytest.mark.usefixtures("ambient")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ambient")]
 OTHER = "a" * 12
 END: dict[str, Any] = {**SUMMARY, "state": "diverged", "reason": "loss | gone"}
 Rows = dict[int, dict[str, Any]]  # step -> row

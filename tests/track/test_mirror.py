@@ -22,7 +22,7 @@ from tests.tracked_run import CONFIG, MARKERS, RUN, SUMMARY, add_samples, digest
 CORE = Path(str(importlib.util.find_spec("wandb").origin)).parent / "bin/wandb-core"
 
 ambient = tracked_run.ambient
-pytestmark = pytest.mark.usefixtures("ambient")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ambient")]
 
 
 def mirror_offline(root: Path, mirror: Path, *, seconds: float = 60.0) -> None:

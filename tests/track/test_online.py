@@ -18,7 +18,7 @@ from tests.tracked_run import MARKERS, RUN, SUMMARY, add_samples, end_run, write
 from tests.wandb_server import FAILING_STEP, WandbServer, serving
 
 ambient = tracked_run.ambient
-pytestmark = pytest.mark.usefixtures("ambient")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ambient")]
 
 
 def sync(root: Path, mirror: Path) -> list[Sent]:

@@ -26,7 +26,7 @@ from tests.tracked_run import RUN, SUMMARY, digests, row_of, write_run
 from tests.wandb_module import stand_in
 
 ambient = tracked_run.ambient
-pytestmark = pytest.mark.usefixtures("ambient")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ambient")]
 
 
 @pytest.mark.parametrize("misdeed", ["raise OSError('no network')", "time.sleep(600)", "os._exit(3)"])

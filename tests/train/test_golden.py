@@ -21,6 +21,8 @@ from lab.store.run_store import RunStore
 from tests.tiny_model import CONF, PAIRS
 from tests.tiny_run import optimizer_named, tiny_run, trained
 
+pytestmark = pytest.mark.slow
+
 TABLE = Path(__file__).with_name("golden.json")
 BASE = tiny_run()
 

@@ -16,6 +16,8 @@ from lab.store.run_store import RunStore
 from lab.train.loop import train
 from tests.tiny_run import DATA, SHAPE, manifest, tiny_run
 
+pytestmark = pytest.mark.slow
+
 STORIES, LEAKED, CONTEXT = 1000, 6, 64
 
 

@@ -25,6 +25,8 @@ from tests.hand_shards import write_shards
 from tests.tiny_model import MODULES
 from tests.tiny_run import tiny_run, trained
 
+pytestmark = pytest.mark.slow
+
 LENGTHS = [1, 2, 4]
 
 

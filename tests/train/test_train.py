@@ -30,6 +30,8 @@ from lab.train.worker import DISK_FULL, work
 from tests.tiny_model import build
 from tests.tiny_run import DATA, GRAMMAR, job, manifest, tiny_run, trained
 
+pytestmark = pytest.mark.slow
+
 
 def train(run, shards, root, *, run_id="r", stop=lambda: False):
     store = RunStore(root)

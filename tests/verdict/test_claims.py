@@ -318,6 +318,7 @@ def test_no_outcome_depends_on_the_order_of_arms_or_records(levels, shuffle):
     assert verdict(plan, records)["claims"] == expected
 
 
+@pytest.mark.slow
 def test_false_verdicts_on_equal_arms_stay_within_five_percent():
     # Four arms from one distribution: no arm outside is worse by a quarter of the noise, so the basin claim
     # is false.

@@ -4,6 +4,8 @@ import pytest
 
 from lab.verdict import simulation
 
+pytestmark = pytest.mark.slow
+
 # A rate of 5 % has a standard error of 0.4 % at 3,000 experiments. Those whose rate must be 5 % itself come
 # first, then
 # those close to it; the others reach discrete levels further below and need fewer. The README's table has
