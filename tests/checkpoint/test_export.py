@@ -47,6 +47,7 @@ def errors(name: str, dtype: torch.dtype) -> tuple[float, float]:
     return max(logits for logits, _ in found), max(gradients for _, gradients in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)], ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_logits_and_gradients_equal_those_of_transformers(

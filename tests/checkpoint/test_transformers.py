@@ -286,6 +286,7 @@ def loss(logits: Tensor, batch: Tensor) -> Tensor:
     return F.cross_entropy(logits[:, :-1].flatten(0, 1), batch[:, 1:].flatten())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [2, 17, 64])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-9)], ids=str)
 @pytest.mark.parametrize("name", ARCHITECTURES)

@@ -42,6 +42,7 @@ def test_jsonl_keeps_texts_as_they_are(tmp_path: Path, suffix: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"story": ["one", " ", "three"], "n": [1, 2, 3]}), path)
@@ -329,6 +330,7 @@ def test_a_huge_line_is_refused_in_little_memory(tmp_path: Path, name: str) -> N
     assert peak < 3 * LONGEST < 60_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("separator", "ways"), [("", " or by blank lines"), ("<|endoftext|>\n", "")])
 def test_a_document_without_end_is_refused(tmp_path: Path, separator: str, ways: str) -> None:
     path = tmp_path / "a.txt"

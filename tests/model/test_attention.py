@@ -142,6 +142,7 @@ def t5_bias(model: Transformer) -> Any:
     return lambda h, i, j: model.position.weight[model.position.bucket(torch.tensor(i - j)), h].item()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("heads", [LAYERS, GROUPED], ids=["multi-head", "grouped"])
 @pytest.mark.parametrize(("pattern", "position", "cap"), CASES, ids=str)
@@ -243,6 +244,7 @@ def test_the_kernels_in_use_are_named() -> None:
     assert Transformer(tiny(pattern=pattern, position="relative")).attention_kernel == "masked+sdpa"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{"pattern": "window"}, {"position": "alibi"}, {"pattern": "fixed"}], ids=str
 )

@@ -106,6 +106,7 @@ def test_every_two_variants_train_differently(axis: str) -> None:
     assert not same
 
 
+@pytest.mark.slow
 @every_variant
 def test_one_batch_can_be_learned_by_heart(axis: str, name: str) -> None:
     model, batch = build(tiny(**{axis: name})), tokens(2, 13)

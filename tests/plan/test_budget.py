@@ -19,6 +19,7 @@ def composed(*overrides):
     return compose([Override("size=nano"), *map(Override, overrides)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_flops_equal_torchs_counter(pair):
     """On the masked path, since the counter gives no FLOPs to a fused kernel on CPUs."""

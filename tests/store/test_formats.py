@@ -228,6 +228,7 @@ def test_a_missing_or_an_unknown_key_is_refused_with_file_and_key(tmp_path, name
     assert told.startswith(f"{tmp_path / where}: {wrong} ") and told.endswith(".")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", sorted(RESULTS.glob("*/*/runs.jsonl")), ids=lambda path: "-".join(path.parts[-3:-1])
 )

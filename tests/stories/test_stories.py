@@ -135,6 +135,7 @@ def test_probabilities_of_all_stories_sum_to_one_and_no_text_comes_twice(
     assert math.fsum(map(probability, stories)) == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_bits_up_to_a_word_are_the_probability_of_starting_with_these_words(
     small_world: tuple[World, list[Story]],
 ) -> None:
@@ -155,6 +156,7 @@ def test_parsing_recovers_every_story(small_world: tuple[World, list[Story]]) ->
         assert retell(story.text, world) == story
 
 
+@pytest.mark.slow
 def test_stories_come_as_often_as_their_bits_say(small_world: tuple[World, list[Story]]) -> None:
     world, stories = small_world
     draws = 3_000

@@ -244,6 +244,7 @@ def test_one_study_has_one_owner_and_one_question(tmp_path):
         tune.check_name("../x")
 
 
+@pytest.mark.slow
 def test_a_real_study_continues_promoted_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(places, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(places, "CACHE", tmp_path / "cache")

@@ -287,6 +287,7 @@ def trained_to(run: RunConfig, shards: Path, store: RunStore, *, stop_before: in
     return [line.values["train/loss"].hex() for line in store.metrics("r") if line.kind == STEP]
 
 
+@pytest.mark.slow
 @every_optimizer
 def test_a_resumed_run_repeats_the_whole_one_bit_for_bit(name: str, shards: Path, tmp_path: Path) -> None:
     run, whole, parts = (

@@ -388,6 +388,7 @@ def test_claims_of_an_ablation_file_are_checked_all_at_once():
 PUBLISHED = sorted((ROOT / "results").glob("*/*/verdict.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}")
 def test_published_verdicts_rebuild_from_the_published_lines_to_the_byte(path):
     lines = [json.loads(line) for line in (path.parent / "runs.jsonl").read_text().splitlines()]
