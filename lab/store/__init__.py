@@ -12,7 +12,8 @@ provenance      the code, versions and hardware of a run
 job             what a worker needs to train one run
 run_store       the only writer below results/runs
 metric          which number of a run a claim judges
-claim           what a claim of an ablation file asks
+predicate_forms     what a claim may ask of the evidence
+claim           a claim of an ablation file, and whether it is well formed
 noise_record    how much equal runs differ by their seed alone
 plan_record     what an ablation asked for, as plan.json keeps it
 exact_check     a check of a claim that is computed and not sampled

@@ -6,9 +6,9 @@ Each function answers for one confound and returns sentences, none where there i
 
 from __future__ import annotations
 
-from lab.store.claim import margin_of
 from lab.store.metric import named
 from lab.store.plan_record import ArmRecord, PlanRecord, SearchRecord
+from lab.store.predicate_forms import margin_of
 from lab.verdict import lr_range, seed_noise, wording
 from lab.verdict.comparison import seeds as seed_list
 from lab.verdict.evidence import Evidence, is_searched

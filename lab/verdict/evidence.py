@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TypeVar
 
-from lab.store.claim import Group
 from lab.store.exact_check import ExactCheck
 from lab.store.metric import SEARCHED, Metric, named, value_at_init, value_of
 from lab.store.noise_record import NoiseRecord
 from lab.store.plan_record import ArmRecord, PlanRecord, SearchRecord
+from lab.store.predicate_forms import Group
 from lab.store.run_record import Likeness, RunRecord, likeness
 from lab.verdict import lr_range
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lab.store.claim import Claim, Exact, Margin, Part, Trend, arms_of, families_of, margin_of
+from lab.store.claim import Claim
 from lab.store.metric import SEARCHED
+from lab.store.predicate_forms import Exact, Margin, Part, Trend, arms_of, families_of, margin_of
 from lab.verdict import seed_noise, stats
 from lab.verdict.comparison import Statement, every, some
 from lab.verdict.evidence import Evidence, MeasuredArm

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 
-from lab.store import claim
+from lab.store import predicate_forms as forms
 from lab.verdict import lr_range as rates
 from lab.verdict import stats, wording
 from lab.verdict.comparison import Comparison, Statement, compare, every, interaction, some
@@ -35,7 +35,7 @@ def level(arm: MeasuredArm) -> float:
     return stats.estimate(list(arm.scores.values())).mean
 
 
-def basin(evidence: Evidence, asked: claim.Basin) -> list[Statement]:
+def basin(evidence: Evidence, asked: forms.Basin) -> list[Statement]:
     """BASIN: arms with x inside [lo, hi] are within `margin` of the best, the best is one of them, some
     arm outside is worse.
     """
@@ -82,7 +82,7 @@ def basin(evidence: Evidence, asked: claim.Basin) -> list[Statement]:
     ]
 
 
-def non_inferior(evidence: Evidence, asked: claim.NonInferior) -> list[Statement]:
+def non_inferior(evidence: Evidence, asked: forms.NonInferior) -> list[Statement]:
     """NI: `arm` is within `margin` of every other arm of a family, or of one arm: against {family: ...} or
     {arm: ...}.
     """
@@ -104,7 +104,7 @@ def non_inferior(evidence: Evidence, asked: claim.NonInferior) -> list[Statement
     ]
 
 
-def equivalent(evidence: Evidence, asked: claim.Equivalent) -> list[Statement]:
+def equivalent(evidence: Evidence, asked: forms.Equivalent) -> list[Statement]:
     """EQ: any two arms of {arms: [...]} or {family: ...} differ by less than `margin` (TOST for every
     pair).
     """
@@ -126,7 +126,7 @@ def equivalent(evidence: Evidence, asked: claim.Equivalent) -> list[Statement]:
     ]
 
 
-def superior(evidence: Evidence, asked: claim.Superior) -> list[Statement]:
+def superior(evidence: Evidence, asked: forms.Superior) -> list[Statement]:
     """SUP: `better` beats `worse`: the two-sided 95 % interval excludes 0 and the mean difference is
     `margin` or more.
 
@@ -137,7 +137,7 @@ def superior(evidence: Evidence, asked: claim.Superior) -> list[Statement]:
     return [_contrast(wording.beats(evidence.metric, b.label, a.label), comparison, asked.margin.known)]
 
 
-def did(evidence: Evidence, asked: claim.DifferenceOfDifferences) -> list[Statement]:
+def did(evidence: Evidence, asked: forms.DifferenceOfDifferences) -> list[Statement]:
     """DID: what `arm` loses against `against` is more in `larger` than in `smaller`, each {arm: ...,
     against: ...}.
 
@@ -150,7 +150,7 @@ def did(evidence: Evidence, asked: claim.DifferenceOfDifferences) -> list[Statem
     return [_contrast(text, interaction(a, b, c, d, evidence.metric), asked.margin.known)]
 
 
-def trend(evidence: Evidence, asked: claim.Trend) -> list[Statement]:
+def trend(evidence: Evidence, asked: forms.Trend) -> list[Statement]:
     """TREND: the metric rises or falls along {arms: [...]} in that order, or along {family: ...} by x.
 
     page: Page's L over arms ranked within each seed. kendall: Kendall's tau over one value an arm, its
@@ -185,7 +185,7 @@ def trend(evidence: Evidence, asked: claim.Trend) -> list[Statement]:
     ]
 
 
-def lr_range(evidence: Evidence, asked: claim.LearningRateRange) -> list[Statement]:
+def lr_range(evidence: Evidence, asked: forms.LearningRateRange) -> list[Statement]:
     """LRRANGE: in every tuning seed `wider` stands learning rates at least `half_decades` further than
     `narrower`.
 
@@ -232,7 +232,7 @@ def lr_range(evidence: Evidence, asked: claim.LearningRateRange) -> list[Stateme
     ]
 
 
-def below_line(evidence: Evidence, asked: claim.BelowLine) -> list[Statement]:
+def below_line(evidence: Evidence, asked: forms.BelowLine) -> list[Statement]:
     """The mean bits per byte of `arm` lie below a reference line of the plan; skipped where the plan has
     no such line.
 
@@ -270,7 +270,7 @@ def below_line(evidence: Evidence, asked: claim.BelowLine) -> list[Statement]:
     ]
 
 
-def bounded(evidence: Evidence, asked: claim.Bounded) -> list[Statement]:
+def bounded(evidence: Evidence, asked: forms.Bounded) -> list[Statement]:
     """BOUND: the mean metric of one arm lies below a bound, or above one; a single sample, against a fixed
     number.
     """
@@ -299,7 +299,7 @@ def bounded(evidence: Evidence, asked: claim.Bounded) -> list[Statement]:
     ]
 
 
-def exact(evidence: Evidence, asked: claim.Exact) -> list[Statement]:
+def exact(evidence: Evidence, asked: forms.Exact) -> list[Statement]:
     """EXACT: every check that results/exact.jsonl has of a claim holds to its tolerance; computed, not
     sampled.
     """
@@ -326,7 +326,7 @@ def _contrast(text: str, comparison: Comparison, margin: float) -> Statement:
     )
 
 
-def _side(evidence: Evidence, side: claim.Side) -> MeasuredArm:
+def _side(evidence: Evidence, side: forms.Side) -> MeasuredArm:
     """One arm, or the mean of several."""
     arms = evidence.chosen(side)
     if not arms:
@@ -341,21 +341,21 @@ def _p_trend(rows: list[list[float]], test: str) -> float:
     return stats.p_concordant([sum(column) / len(column) for column in zip(*rows, strict=True)])
 
 
-SEEDLESS = (claim.LearningRateRange, claim.Exact)  # judge no runs of the plan, so at any number of its seeds
-TESTS: dict[type[claim.Part], Callable[..., list[Statement]]] = {
-    claim.Superior: superior,
-    claim.Equivalent: equivalent,
-    claim.NonInferior: non_inferior,
-    claim.Basin: basin,
-    claim.Trend: trend,
-    claim.DifferenceOfDifferences: did,
-    claim.LearningRateRange: lr_range,
-    claim.BelowLine: below_line,
-    claim.Bounded: bounded,
-    claim.Exact: exact,
+SEEDLESS = (forms.LearningRateRange, forms.Exact)  # judge no runs of the plan, so at any number of its seeds
+TESTS: dict[type[forms.Part], Callable[..., list[Statement]]] = {
+    forms.Superior: superior,
+    forms.Equivalent: equivalent,
+    forms.NonInferior: non_inferior,
+    forms.Basin: basin,
+    forms.Trend: trend,
+    forms.DifferenceOfDifferences: did,
+    forms.LearningRateRange: lr_range,
+    forms.BelowLine: below_line,
+    forms.Bounded: bounded,
+    forms.Exact: exact,
 }
 
 
-def statements(evidence: Evidence, part: claim.Part) -> list[Statement]:
+def statements(evidence: Evidence, part: forms.Part) -> list[Statement]:
     """What one part of a predicate states of the evidence; its margin must be a number. Raises NotRun."""
     return TESTS[type(part)](evidence, part)

@@ -17,9 +17,9 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from lab.store.claim import Margin
 from lab.store.metric import Metric, named, value_of
 from lab.store.noise_record import MetricNoise, NoiseRecord, PairedSpread
+from lab.store.predicate_forms import Margin
 from lab.store.run_record import RunRecord, likeness
 from lab.verdict import wording
 

@@ -16,9 +16,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.store.claim import Claim, Predicate
+from lab.store.claim import Claim
 from lab.store.metric import named
 from lab.store.plan_record import AxisRecord, MatchRecord, PlanRecord, ReferenceLine, SearchRecord
+from lab.store.predicate_forms import Predicate
 from lab.verdict.evidence import METRIC, Evidence, MeasuredArm
 from lab.verdict.judgement import Judgement, judge
 from lab.verdict.outcomes import CONTRADICTED, REPRODUCED, SMALL

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lab.config.strict import absent, plain, read
-from lab.store.claim import Predicate
 from lab.store.files import read_record
 from lab.store.plan_record import AxisRecord, MatchRecord
+from lab.store.predicate_forms import Predicate
 from lab.store.run_record import Likeness
 from lab.verdict.evidence import Excluded
 from lab.verdict.stats import Estimate

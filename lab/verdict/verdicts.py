@@ -13,7 +13,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lab.store.claim import Claim, margin_of
+from lab.store.claim import Claim
+from lab.store.predicate_forms import margin_of
 from lab.verdict import seed_noise, stats, wording
 from lab.verdict.comparison import Comparison, Statement, compare
 from lab.verdict.confounds import confounds

@@ -12,7 +12,7 @@ from lab.config.strict import ConfigError
 from lab.lecture import claim_test
 from lab.plan import ablation
 from lab.plan.ablation import names
-from lab.store.claim import PREDICATES
+from lab.store.predicate_forms import PREDICATES
 
 pytestmark = pytest.mark.slow
 
