@@ -14,6 +14,7 @@ from lab.store import claim as claim_forms
 from lab.store.claim import Claim
 
 ABLATIONS = ROOT / "ablations"
+MOST_HORIZONS = 5
 OF_TEXT = ("tokens", "bytes")  # that training reads
 HOLDS = (
     "none",
@@ -69,11 +70,16 @@ class Axis:
 class Search:
     """A search of learning rates (lab/sweep/search.py): an odd number of `points`, `decades` apart, on
     `seeds` that judge nothing.
+
+    Of an ablation with horizons also the number of the `horizon` whose losses choose, and whether rates that
+    fall behind before it are left there (`halving`); claims on ranges of rates need all of them.
     """
 
     points: int = neutral(5)
     decades: float = neutral(0.5)
     seeds: list[int] = neutral([100, 101])
+    horizon: int = neutral(2)
+    halving: bool = neutral(True)
 
     @classmethod
     def standard(cls) -> "Search":
@@ -108,7 +114,8 @@ class Ablation:
     search: how --search looks for learning rates, None for the standard one; where a file has it, its
     claims rest on a search. side_by_side: pairs whose loss and gradient norm one figure lays over each
     other, a row a pair; a family stands for its best arm. core_minutes: what the whole of it takes at most
-    at nano on one core of a CPU, all looks and extensions of the grid.
+    at nano on one core of a CPU, all looks and extensions of the grid. horizons: how many there are, each
+    twice the one before (lab/plan/horizons.py); None trains every run by itself, to the budget.
     """
 
     title: str
@@ -127,6 +134,7 @@ class Ablation:
     search: Search | None = neutral(None)
     side_by_side: list[list[str]] = neutral([])
     core_minutes: float | None = neutral(None)
+    horizons: int | None = neutral(None)
 
 
 def names() -> list[str]:
@@ -160,6 +168,7 @@ def load(name: str) -> Ablation:
     found = _of_claims(ablation, ablation.claims)
     found += claim_forms.look_problems(ablation.looks, seeds=ablation.seeds)
     found += ablation.search.problems(judging=ablation.seeds) if ablation.search else []
+    found += _horizon_problems(ablation)
     found += _pair_problems(ablation)
     for key, value, known in (
         ("match.hold", ablation.match.hold, HOLDS),
@@ -206,6 +215,18 @@ def _unquoted(values: Any) -> list[Any]:
     """Names of arms that YAML takes for numbers or truth values."""
     groups = [values.get(key) for key in ("arms", "optional_arms")] if isinstance(values, dict) else []
     return [arm for group in groups if isinstance(group, dict) for arm in group if not isinstance(arm, str)]
+
+
+def _horizon_problems(ablation: Ablation) -> list[str]:
+    """Everything wrong with the horizons; the search chooses at one of them."""
+    count, search = ablation.horizons, ablation.search
+    if count is None:
+        return []
+    if not 2 <= count <= MOST_HORIZONS:
+        return [f"horizons = {count}: must be 2 to {MOST_HORIZONS}."]
+    if search and not 0 <= search.horizon < count:
+        return [f"search.horizon = {search.horizon}: must be 0 to {count - 1}, one of the horizons."]
+    return []
 
 
 def _pair_problems(ablation: Ablation) -> list[str]:

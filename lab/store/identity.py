@@ -10,6 +10,9 @@ from typing import Any
 from lab.config.schema import Choice, RunConfig
 
 NUMERICS = 1  # raised by hand when the mathematics of training changes; golden losses force the raise
+PROTOCOL = (
+    2  # of how verdicts are reached; raised by hand when a rule changes; golden outcomes force the raise
+)
 
 
 def run_id(config: RunConfig) -> str:

@@ -66,7 +66,8 @@ class ArmRecord:
 
     mismatch: how much more than the baseline it has of what is held equal, as a fraction. x: its place on
     a numeric axis. Of a searched plan also the best learning rate, which `runs` train with, and the same
-    seeds at the rate that all arms share.
+    seeds at the rate that all arms share. Of a plan with horizons also the trunks by seed, and the branches
+    that end at each horizon by rising horizon; `runs` are those of the last one.
     """
 
     name: str
@@ -83,6 +84,8 @@ class ArmRecord:
     runs: RunsBySeed
     runs_same_lr: RunsBySeed | None = absent(None)
     best_lr: float | None = absent(None)
+    trunks: RunsBySeed | None = absent(None)
+    branches: tuple[RunsBySeed, ...] = absent(())
 
     @property
     def at_common_rate(self) -> RunsBySeed:
@@ -100,6 +103,17 @@ class OffGrid:
 
 
 @dataclass(frozen=True)
+class Rung:
+    """A search at one horizon: the rates that came so far, their branches by arm, rate and seed, and final
+    losses in the order of the seeds, None where a run diverged. tokens: of the horizon.
+    """
+
+    tokens: int
+    runs: dict[str, dict[float, RunsBySeed]]
+    losses: dict[str, dict[float, tuple[float | None, ...]]]
+
+
+@dataclass(frozen=True)
 class SearchRecord:
     """A search of learning rates: every arm at every rate of one grid, with tuning seeds that judge nothing.
 
@@ -110,7 +124,8 @@ class SearchRecord:
     seed, the rates of `between` too. best, interior: the best rate of an arm, and whether it lies inside
     the grid. sensitivity: the mean over the grid of the loss less the best, over seeds; None where all
     diverged at every rate. between: of each arm the rate off the grid; None in plans from before it was
-    tried. extended: how often the grid grew.
+    tried. extended: how often the grid grew. rungs: of a search over horizons, by rising horizon; losses
+    and means are then those of the last horizon that every rate of the grid reached.
     """
 
     key: str
@@ -127,6 +142,7 @@ class SearchRecord:
     sensitivity: dict[str, float | None]
     extended: int
     between: dict[str, OffGrid] | None = absent(None)
+    rungs: tuple[Rung, ...] = absent(())
 
 
 @dataclass(frozen=True)
@@ -164,6 +180,8 @@ class PlanRecord:
     search: SearchRecord | None = absent(None)
     searching: dict[str, dict[float, RunsBySeed]] | None = absent(None)
     stopped: TrainedSeeds | None = absent(None)
+    protocol: int = absent(1)
+    horizons: tuple[int, ...] = absent(())
 
     @property
     def baseline(self) -> ArmRecord:
@@ -180,6 +198,12 @@ class PlanRecord:
         """(run, arm) of every run."""
         judging = [(run, arm.name) for arm in self.arms for run in arm.runs.values()]
         same = [(run, arm.name) for arm in self.arms for run in (arm.runs_same_lr or {}).values()]
+        same += [
+            (run, arm.name)
+            for arm in self.arms
+            for of in (arm.trunks or {}, *arm.branches)
+            for run in of.values()
+        ]
         tuning = self.searching or (self.search.arms if self.search else {})
         tried = [(run, arm) for arm, rates in tuning.items() for of in rates.values() for run in of.values()]
         return judging + same + tried
@@ -187,6 +211,19 @@ class PlanRecord:
     def at_one_rate(self) -> PlanRecord:
         """The searched plan as if every arm had been trained with the common learning rate."""
         return replace(self, arms=tuple(replace(arm, runs=arm.at_common_rate) for arm in self.arms))
+
+    def at_horizon(self, number: int) -> PlanRecord:
+        """The plan as if it ended at its horizon of that number, counted from 0."""
+        arms = tuple(
+            replace(
+                arm,
+                runs=arm.branches[number],
+                branches=arm.branches[: number + 1],
+                tokens=arm.tokens * self.horizons[number] // self.horizons[-1],
+            )
+            for arm in self.arms
+        )
+        return replace(self, arms=arms, horizons=self.horizons[: number + 1])
 
     def with_seeds(self, seeds: Sequence[int]) -> PlanRecord:
         """The plan as if just these seeds judged, with the whole of its search."""
@@ -199,6 +236,8 @@ class PlanRecord:
                 arm,
                 runs=kept(arm.runs),
                 runs_same_lr=None if arm.runs_same_lr is None else kept(arm.runs_same_lr),
+                trunks=None if arm.trunks is None else kept(arm.trunks),
+                branches=tuple(map(kept, arm.branches)),
             )
             for arm in self.arms
         )

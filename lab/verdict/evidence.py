@@ -153,6 +153,10 @@ class Evidence:
         """The evidence of a searched plan as if every arm had been trained with the common learning rate."""
         return _joined(self.plan.at_one_rate(), self.run_records, self.metric.name, self.exact)
 
+    def at_horizon(self, number: int) -> Evidence:
+        """The evidence of a plan with horizons as if it had ended at the one of that number."""
+        return _joined(self.plan.at_horizon(number), self.run_records, self.metric.name, self.exact)
+
     def _by_search(self, metric: str) -> Evidence:
         search = self.search
         seeds = search.seeds if search else ()
