@@ -1,6 +1,7 @@
 # make            lists the targets
 # make sweep-ffn-ratio SIZE=nano DATA=stories SEEDS=3 ARGS="--with plain_x64"
-# make sweep-ffn-ratio SEARCH=1 searches the learning rate of each arm first
+# make sweep-ffn-ratio SEARCH=1 searches the learning rate of each arm first, and goes to the last horizon
+# make sweep-ffn-ratio HORIZON=1.2M ends at that many tokens
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,9 +9,9 @@ BIN := $(VENV)/bin
 SWEEPS := $(patsubst ablations/%.yaml,sweep-%,$(wildcard ablations/*.yaml))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-SWEEP_ARGS = $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(filter-out 0 no false,$(SEARCH)),--search) $(ARGS)
+SWEEP_ARGS = $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HORIZON),--horizon $(HORIZON)) $(if $(filter-out 0 no false,$(SEARCH)),--search) $(ARGS)
 
-KNOWN := SIZE DATA SEEDS SEARCH ARGS BUDGET DIR PYTHON VENV
+KNOWN := SIZE DATA SEEDS HORIZON SEARCH ARGS BUDGET DIR PYTHON VENV
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 UNKNOWN := $(filter-out $(KNOWN) MAKEOVERRIDES -*-%,$(GIVEN))
 $(if $(UNKNOWN),$(error $(UNKNOWN): no such variable here. Known: $(KNOWN); what is for lab itself goes into ARGS))

@@ -52,6 +52,13 @@ def add_planning(parser: argparse.ArgumentParser) -> None:
         help="add an optional arm of the ablation",
     )
     parser.add_argument(
+        "--horizon",
+        type=tokens,
+        metavar="TOKENS",
+        help="where to end, such as 1.2M, in ablations with horizons; each has twice the tokens of the one "
+        "before",
+    )
+    parser.add_argument(
         "--match", choices=("none",), help="keep each arm's own width instead of matching parameters"
     )
 
@@ -71,6 +78,19 @@ def at_least_one(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: needs a whole number of 1 or more")
     return int(text)
+
+
+def tokens(text: str) -> float:
+    """A number of tokens, as 1.2M or 600k. Raises argparse.ArgumentTypeError for anything else."""
+    sizes = {"k": 1e3, "M": 1e6, "G": 1e9}
+    number, size = (text[:-1], sizes[text[-1]]) if text[-1:] in sizes else (text, 1.0)
+    try:
+        value = float(number) * size
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: needs a number of tokens, such as 1.2M")
+    return value
 
 
 def not_negative(text: str) -> float:

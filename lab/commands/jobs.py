@@ -13,8 +13,13 @@ if TYPE_CHECKING:
     from lab.store.run_record import Provenance
 
 
-def planned(options: argparse.Namespace, overrides: list[str], *, elsewhere: bool = False) -> "Plan":
-    """The plan of an ablation as the options ask for it (see `add_planning`), its data prepared."""
+def planned(
+    options: argparse.Namespace, overrides: list[str], *, elsewhere: bool = False, quick: bool = True
+) -> "Plan":
+    """The plan of an ablation as the options ask for it (see `add_planning`), its data prepared.
+
+    quick: end early where nothing else is asked (lab/plan/planning.py).
+    """
     from lab.plan import planning
     from lab.sweep.progress import preparing
 
@@ -29,6 +34,8 @@ def planned(options: argparse.Namespace, overrides: list[str], *, elsewhere: boo
             hold=options.match,
             progress=show,
             elsewhere=elsewhere,
+            horizon=options.horizon,
+            quick=quick,
         )
 
 

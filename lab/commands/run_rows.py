@@ -85,7 +85,7 @@ def tell_failures(rows: Sequence[RunRow]) -> int:
         print(f"{row.arm}, seed {row.seed}, {row.state}: {row.reason}", file=sys.stderr)
     if len(ended_early) > MENTIONED:
         print(f"... and {len(ended_early) - MENTIONED} more; see lab status", file=sys.stderr)
-    failed = [row for row in rows if row.state not in RESULT_STATES]
+    failed = [row for row in rows if row.state not in (*RESULT_STATES, "paused")]
     for reason in sorted({row.reason or f"run {row.run_id} is {row.state}" for row in failed}):
         print(f"error: {reason}", file=sys.stderr)
     if failed:

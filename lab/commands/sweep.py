@@ -37,15 +37,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
-    plan = jobs.planned(options, overrides)
-    from lab.sweep import stages
+    plan = jobs.planned(options, overrides, quick=not options.search)
+    from lab.sweep import rate_search, stages
+    from lab.sweep.carry_out import Incomplete
 
     if options.search:
-        stages.refuse_search(plan)
+        rate_search.refuse_search(plan)
     if options.plan:
         plan_rows.show_plan(plan, places.store(), as_json=options.json)
         if options.search and not options.json:
-            print(stages.foretold(plan))
+            print(rate_search.foretold(plan))
         return 0
 
     def carry_out(part: "Plan", title: str) -> None:
@@ -66,7 +67,7 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
             results=places.RESULTS,
             stop_early=options.seeds is None,
         )
-    except stages.Incomplete as incomplete:
+    except Incomplete as incomplete:
         plan = incomplete.plan
     plan.save()
     return reports.told(plan, as_json=options.json)

@@ -240,6 +240,10 @@ class Monitor:
 
 @dataclass(frozen=True)
 class Size:
+    """tokens, bytes: the budget of a run by itself; first_horizon: tokens at the first of the horizons,
+    which double (lab/plan/horizons.py); stories: enough for the last of them.
+    """
+
     name: str
     d_model: int
     num_layers: int
@@ -251,6 +255,7 @@ class Size:
     bytes: float
     lr: float
     stories: int
+    first_horizon: int
 
 
 @dataclass(frozen=True)

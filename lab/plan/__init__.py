@@ -7,6 +7,7 @@ matching        the solver that gives every arm as much of one count as the base
 branch          a run that starts from another's checkpoint
 job_set         jobs with the engine that trains them and the tracker that shows them
 planned_arm     an arm as it will be trained, and its jobs
+horizons        trunks and branches: at which numbers of tokens an arm is judged
 planning        the plan of an ablation
 noise_plan      the plan of `lab noise`
 single          the runs of `lab train`

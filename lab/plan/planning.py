@@ -13,16 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.config.strict import plain
+from lab.config.strict import ConfigError, plain
 from lab.config.unusual import PATHS, is_unusual
-from lab.plan import planned_arm
+from lab.plan import horizons, planned_arm
 from lab.plan.ablation import X_VALUES, Ablation, Match, Search, chosen_arms, compose_arms, load
 from lab.plan.job_set import Jobs, JobSet, Preparing
-from lab.plan.planned_arm import PlannedArm, device_kind, jobs_of, locate_parents
+from lab.plan.planned_arm import PlannedArm, device_kind, job_of, jobs_of, locate_parents
 from lab.store import noise_record, plan_record
+from lab.store.identity import PROTOCOL
+from lab.store.job import Job
 from lab.store.plan_record import ArmRecord, AxisRecord, MatchRecord, PlanRecord, ReferenceLine, RunsBySeed
 from lab.store.run_record import Parent
 from lab.store.run_store import RunStore
+
+QUICK_HORIZONS, QUICK_SEEDS = 2, 3
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,15 @@ def make(
     hold: str | None = None,
     progress: Preparing | None = None,
     elsewhere: bool = False,
+    horizon: float | None = None,
+    quick: bool = False,
 ) -> Plan:
     """The plan of an ablation with the user's overrides. Raises ConfigError with every problem before
     anything is prepared.
 
-    elsewhere: the plan is for another machine, which may have a device that this one lacks.
+    elsewhere: the plan is for another machine, which may have a device that this one lacks. horizon: the
+    tokens at which to end, of an ablation with horizons; its last one where nothing is said. quick: where
+    nothing else is said end at the second horizon, with QUICK_SEEDS seeds at most that are judged once.
     """
     ablation = load(name)
     arms = chosen_arms(ablation, extra_arms)
@@ -91,10 +99,29 @@ def make(
             f"init_from={baseline.run.init_from}" if text.startswith("init_from=") else text
             for text in overrides
         ]
-    first, paired_seeds = baseline.config, list(range(seeds or ablation.seeds))
+    quick = quick and ablation.horizons is not None and seeds is None
+    count = min(ablation.seeds, QUICK_SEEDS) if quick else seeds or ablation.seeds
+    first, paired_seeds, reached = baseline.config, list(range(count)), tuple[int, ...]()
     device, setting = device_kind(first), setting_of(baseline, overrides, hold)
+    if ablation.horizons:
+        horizons.refuse(planned, source)
+        reached = _reached(baseline, ablation.horizons, asked=horizon, quick=quick)
+        setting = f"{setting}-{horizons.written(reached[-1])}"
+    elif horizon is not None:
+        raise ConfigError(
+            f"--horizon {horizons.written(horizon)}: {source} has no horizons; its runs are trained to the "
+            "budget. Use budget.amount."
+        )
     tags = [ablation.axis.key, first.size.name, first.data.name]
-    jobs, runs = jobs_of(planned, seeds=paired_seeds, results=results, group=name, tags=tags)
+    jobs, entries = _runs_of(
+        planned,
+        ablation,
+        seeds=paired_seeds,
+        count=len(reached),
+        results=results,
+        group=name,
+        tags=tags,
+    )
     record = PlanRecord(
         ablation=name,
         title=ablation.title,
@@ -109,17 +136,33 @@ def make(
         seeds=tuple(paired_seeds),
         match=MatchRecord(how.hold, how.solve, how.tolerance),
         x=AxisRecord(ablation.axis.key, ablation.axis.label, ablation.axis.numeric),
-        arms=tuple(_arm_record(item, ablation, runs[item.name]) for item in planned),
+        arms=entries,
         claims=tuple(ablation.claims),
-        notes=(*ablation.notes, *merged, *_branches(planned), *_repeats(planned), *baseline.corpus.notes),
-        reference_lines=_reference_lines(baseline),
-        looks=tuple(ablation.looks),
+        notes=(
+            *ablation.notes,
+            *merged,
+            *_branches(planned),
+            *_repeats(planned, len(reached)),
+            *baseline.corpus.notes,
+        ),
+        reference_lines=_reference_lines(baseline, len(reached)),
+        looks=() if quick else tuple(ablation.looks),
         seeds_in_file=ablation.seeds if len(paired_seeds) != ablation.seeds else None,
         noise=noise_record.load(results, setting_of(baseline, overrides, None)),
         side_by_side=tuple(map(tuple, ablation.side_by_side)),
+        protocol=PROTOCOL,
+        horizons=reached,
     )
-    folder, work = results / "sweeps" / name / setting, JobSet(setting, jobs, first.engine, first.tracker)
-    return Plan(record, folder, work, tuple(planned), ablation.search)
+    work = JobSet(setting, jobs, first.engine, first.tracker)
+    return Plan(record, results / "sweeps" / name / setting, work, tuple(planned), ablation.search)
+
+
+def _reached(baseline: PlannedArm, count: int, *, asked: float | None, quick: bool) -> tuple[int, ...]:
+    """Tokens at each horizon up to the one that a sweep ends at."""
+    tokens = horizons.tokens_of(baseline, count)
+    if asked is not None:
+        return tokens[: horizons.chosen(asked, tokens) + 1]
+    return tokens[:QUICK_HORIZONS] if quick else tokens
 
 
 def setting_of(baseline: PlannedArm, overrides: Sequence[str], hold: str | None) -> str:
@@ -147,9 +190,15 @@ def _distinct(planned: Sequence[PlannedArm], baseline: str) -> tuple[list[Planne
     return [item for item in planned if item in kept.values()], notes
 
 
-def _repeats(planned: Sequence[PlannedArm]) -> list[str]:
-    """A note where the budget needs the training text more than once."""
-    epochs = [(item.tokens + _read_before(item)) / item.corpus.train_tokens for item in planned]
+def _repeats(planned: Sequence[PlannedArm], horizons_reached: int) -> list[str]:
+    """A note where the budget, or the last horizon, needs the training text more than once."""
+    needed = [
+        horizons.tokens_of(item, horizons_reached)[-1]
+        if horizons_reached
+        else item.tokens + _read_before(item)
+        for item in planned
+    ]
+    epochs = [tokens / item.corpus.train_tokens for tokens, item in zip(needed, planned, strict=True)]
     if max(epochs) <= 1:
         return []
     return [
@@ -179,6 +228,39 @@ def _branches(planned: Sequence[PlannedArm]) -> list[str]:
     ]
 
 
+def _runs_of(
+    planned: Sequence[PlannedArm],
+    ablation: Ablation,
+    *,
+    seeds: Sequence[int],
+    count: int,
+    results: Path,
+    group: str,
+    tags: Sequence[str],
+) -> tuple[Jobs, tuple[ArmRecord, ...]]:
+    """The jobs of all arms and seeds, at `count` horizons or without any, and the arms' records."""
+    if not count:
+        jobs, runs = jobs_of(planned, seeds=seeds, results=results, group=group, tags=tags)
+        return jobs, tuple(_arm_record(item, ablation, runs[item.name]) for item in planned)
+    climbing: Jobs = {}
+    entries = []
+
+    def make(item: PlannedArm, seed: int) -> Job:
+        return job_of(item, seed=seed, results=results, group=group, tags=tags)
+
+    for item in planned:
+        climb = horizons.climb(item, make, seeds=seeds, numbers=range(count))
+        climbing |= {name: job for name, job in climb.jobs.items() if name not in climbing}
+        steps, tokens = horizons.ladder_of(item).steps(count - 1), horizons.tokens_of(item, count)[-1]
+        entry = _arm_record(item, ablation, climb.branches[-1])
+        entries.append(
+            dataclasses.replace(
+                entry, steps=steps, tokens=tokens, trunks=climb.trunks, branches=climb.branches
+            )
+        )
+    return climbing, tuple(entries)
+
+
 def _arm_record(item: PlannedArm, ablation: Ablation, runs: RunsBySeed) -> ArmRecord:
     x = X_VALUES[ablation.axis.key](item.run) if ablation.axis.numeric else None
     return ArmRecord(
@@ -197,7 +279,7 @@ def _arm_record(item: PlannedArm, ablation: Ablation, runs: RunsBySeed) -> ArmRe
     )
 
 
-def _reference_lines(baseline: PlannedArm) -> tuple[ReferenceLine, ...]:
+def _reference_lines(baseline: PlannedArm, horizons_reached: int) -> tuple[ReferenceLine, ...]:
     """The bigram and the best n-gram table on the baseline's shards: what a model must beat to have done more
     than count.
     """
@@ -205,7 +287,7 @@ def _reference_lines(baseline: PlannedArm) -> tuple[ReferenceLine, ...]:
 
     lines = baselines(
         baseline.shards,
-        documents=baseline.config.evaluation.documents,
+        documents=horizons.documents(baseline.run, max(0, horizons_reached - 1)),
         context_length=baseline.run.shape.context_length,
     )
     best = min(lines, key=lambda line: line.bpb)

@@ -3,7 +3,7 @@ library only.
 
 files           strict JSON, written whole or not at all
 identity        what makes a run the run it is, as 12 hex digits
-states          pending, running, lost, pruned, finished, diverged, failed
+states          pending, running, lost, paused, pruned, finished, diverged, failed
 run_record      one run: its manifest, counts, summary and thinned curves
 log_line        one line of metrics.jsonl
 spikes          the rule of spikes, and what moved first before one

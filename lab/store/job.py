@@ -31,8 +31,8 @@ class JobManifest:
 class Job:
     """One run to train: its configuration, the folders of store and shards, and how it is carried out.
 
-    keep_every: checkpoints at its multiples, in steps, stay. until_step: where the run is to pause, to be
-    continued or not.
+    keep_every: checkpoints at its multiples, in steps, stay, and so do those of keep_steps. until_step: where
+    the run is to pause, to be continued or not.
     """
 
     config: RunConfig
@@ -45,8 +45,10 @@ class Job:
     keep_every: int | None
     manifest: JobManifest
     until_step: int | None = absent(None)
+    keep_steps: tuple[int, ...] = absent(())
 
     @property
     def tokens(self) -> int:
-        """Tokens that the whole run is trained on."""
-        return self.config.steps * self.config.rows * self.config.shape.context_length
+        """Tokens that the job trains the run on, from its first step to its last or its pause."""
+        steps = self.until_step or self.config.steps
+        return steps * self.config.rows * self.config.shape.context_length

@@ -140,9 +140,9 @@ def value_at_init(record: RunRecord, name: str) -> float | None:
     if name.startswith("accuracy/"):
         return CHANCE
     curves, summary = record.curves, record.ended
-    if not curves.train:
-        return None
     branched = record.config.init_from is not None  # its first step has a trained loss
+    if not curves.train and not branched:
+        return None
     first = None if branched else curves.train[0].loss
     nats = math.log(record.config.shape.vocab_size) if first is None else float(first)
     if name in ("val/loss", "train/loss"):

@@ -114,6 +114,18 @@ class Rung:
 
 
 @dataclass(frozen=True)
+class LowerRate:
+    """One seed of an arm at the last horizon with a lower rate than the one that was chosen at an earlier
+    one: its run, and its final loss, None where it diverged.
+    """
+
+    lr: float
+    seed: int
+    run: str
+    loss: float | None
+
+
+@dataclass(frozen=True)
 class SearchRecord:
     """A search of learning rates: every arm at every rate of one grid, with tuning seeds that judge nothing.
 
@@ -125,7 +137,8 @@ class SearchRecord:
     the grid. sensitivity: the mean over the grid of the loss less the best, over seeds; None where all
     diverged at every rate. between: of each arm the rate off the grid; None in plans from before it was
     tried. extended: how often the grid grew. rungs: of a search over horizons, by rising horizon; losses
-    and means are then those of the last horizon that every rate of the grid reached.
+    and means are then those of the last horizon that every rate of the grid reached. lower: what arms gave
+    at the last horizon with a lower rate.
     """
 
     key: str
@@ -143,6 +156,7 @@ class SearchRecord:
     extended: int
     between: dict[str, OffGrid] | None = absent(None)
     rungs: tuple[Rung, ...] = absent(())
+    lower: dict[str, LowerRate] | None = absent(None)
 
 
 @dataclass(frozen=True)
@@ -205,7 +219,16 @@ class PlanRecord:
             for run in of.values()
         ]
         tuning = self.searching or (self.search.arms if self.search else {})
-        tried = [(run, arm) for arm, rates in tuning.items() for of in rates.values() for run in of.values()]
+        if self.search:
+            judging += [(lower.run, arm) for arm, lower in (self.search.lower or {}).items()]
+        rungs = self.search.rungs if self.search else ()
+        tried = [
+            (run, arm)
+            for runs in (*(rung.runs for rung in rungs), tuning)
+            for arm, rates in runs.items()
+            for of in rates.values()
+            for run in of.values()
+        ]
         return judging + same + tried
 
     def at_one_rate(self) -> PlanRecord:

@@ -6,6 +6,7 @@
                           summary.json     written once, when the run reaches an end state
                           error.txt        traceback of a failed run
                           pruned           of a trial that stopped behind others; gone when the run goes on
+                          paused           of a run that stopped where its job let it; likewise
                           published.json   the record of a run that was taken from published lines
                           checkpoint/      <step>.pt, its record <step>.json, <step>.keep where it stays
                           lock             held (flock) by the process that trains the run
@@ -40,7 +41,7 @@ from lab.store.run_record import Manifest, RunRecord, Summary
 from lab.store.states import END_STATES, RESULT_STATES
 
 KEPT_CHECKPOINTS = 2
-PUBLISHED, PRUNED = "published.json", "pruned"
+PUBLISHED, PRUNED, PAUSED = "published.json", "pruned", "paused"
 REASON_CHARACTERS = 500
 T = TypeVar("T")
 
@@ -124,10 +125,10 @@ class RunStore:
             yield True
 
     def state(self, run_id: str) -> str:
-        """pending, running, lost, pruned or one of END_STATES.
+        """pending, running, lost, paused, pruned or one of END_STATES.
 
-        A run that was started and is neither ended nor held by a live process is lost, or pruned where a
-        study gave it up: resumable.
+        A run that was started and is neither ended nor held by a live process is lost, or paused where its
+        job let it stop, or pruned where a study gave it up: resumable.
         """
         folder = self.folder(run_id)
         if summary := self.summary(run_id):
@@ -143,7 +144,8 @@ class RunStore:
             return summary.state
         if not (folder / "metrics.jsonl").exists():
             return "pending"
-        return "pruned" if (folder / PRUNED).exists() else "lost"
+        marks = (mark for mark in (PRUNED, PAUSED) if (folder / mark).exists())
+        return next(marks, "lost")
 
     def config(self, run_id: str) -> RunConfig:
         """The resolved configuration of a run. Raises ConfigError, with the way on, where it is missing or
@@ -182,7 +184,7 @@ class RunStore:
     def open_metrics(self, run_id: str, *, after: int) -> "MetricsLog":
         """The log to append to, cut back to what was logged up to step `after`."""
         path = self.folder(run_id) / "metrics.jsonl"
-        for name in (PUBLISHED, PRUNED):
+        for name in (PUBLISHED, PRUNED, PAUSED):
             (self.folder(run_id) / name).unlink(missing_ok=True)
         kept = [line for line in self.metrics(run_id) if line.step <= after]
         write_atomic(path, "".join(dumps(plain(line)) + "\n" for line in kept))
@@ -218,12 +220,18 @@ class RunStore:
             if held and not (self.folder(run_id) / "summary.json").exists():
                 (self.folder(run_id) / PRUNED).touch()
 
+    def pause(self, run_id: str) -> None:
+        """Mark a run that its lease's holder has stopped where its job lets it; going on takes the mark
+        away.
+        """
+        (self.folder(run_id) / PAUSED).touch()
+
     def clear(self, run_id: str) -> None:
         """Forget all that was trained; configuration and manifest stay."""
         folder = self.folder(run_id)
         for path in (
             *folder.glob("checkpoint/*"),
-            *(folder / name for name in ("summary.json", "metrics.jsonl", PUBLISHED, PRUNED)),
+            *(folder / name for name in ("summary.json", "metrics.jsonl", PUBLISHED, PRUNED, PAUSED)),
         ):
             path.unlink(missing_ok=True)
 
@@ -365,7 +373,7 @@ class RunStore:
                     write_atomic(copy, path.read_bytes())
                 staging._verify(run_id, source=there)
                 # Stopped in between, the run is lost, and goes on from its checkpoint or anew.
-                for name in ("summary.json", "error.txt", PRUNED):
+                for name in ("summary.json", "error.txt", PRUNED, PAUSED):
                     (here / name).unlink(missing_ok=True)
                 self._prune_checkpoints(run_id, keep=0)
                 (here / "checkpoint").mkdir(exist_ok=True)

@@ -2,6 +2,9 @@
 
 local       jobs on this machine's cores or GPU, each in a process of its own
 progress    live on a terminal, else a line a run
+carry_out   how a stage is carried out, and what stops the stages
+rate_search the search of learning rates carried out
+halving     which rates go on to the next horizon
 search      which learning rates a search tries, and which one each arm trains with
 stages      search, then seeds, look by look
 space       a key and its range, as it is written on the command line

@@ -36,20 +36,54 @@ def execute(
 ) -> dict[str, str]:
     """Train every job that has no end state yet, or to its `until_step`; returns the state of each run id.
 
-    A signal to stop leaves a resumable sweep, and so does a full disk, which raises OSError. Raises
+    A run that starts from a checkpoint of another of the jobs waits for it, and stays pending where that one
+    fails. A signal to stop leaves a resumable sweep, and so does a full disk, which raises OSError. Raises
     ConfigError, before any run starts, where one asks for what there is no code for.
     """
-    waiting = [
-        name for name, job in jobs.items() if store.state(name) not in END_STATES and not paused(job, store)
-    ]
+    _again(jobs, store)
+    waiting = _waiting(jobs, store)
     refuse_unknown(jobs[name].config for name in waiting)
     for run_id in waiting:
-        if parent := jobs[run_id].manifest.parent:
+        parent = jobs[run_id].manifest.parent
+        if parent and parent.step in store.checkpoints(parent.run_id):
             store.keep_checkpoint(parent.run_id, parent.step)
     progress = Progress(jobs, store)
     if waiting:
         _run_all(jobs, waiting, store, workers or default_workers(jobs[waiting[0]].device), progress, show)
     return {run_id: store.state(run_id) for run_id in jobs}
+
+
+def _waiting(jobs: Jobs, store: RunStore) -> list[str]:
+    """The runs to train; one that is to pause is none where all that start from it here have results."""
+    ended = {name for name in jobs if store.state(name) in END_STATES}
+    with_children = {job.manifest.parent.run_id for job in jobs.values() if job.manifest.parent}
+    needed = {
+        job.manifest.parent.run_id for name, job in jobs.items() if job.manifest.parent and name not in ended
+    }
+    spared = {name for name in with_children - needed if name in jobs and jobs[name].until_step is not None}
+    return [name for name, job in jobs.items() if name not in ended | spared and not paused(job, store)]
+
+
+def _again(jobs: Jobs, store: RunStore) -> None:
+    """Forget runs that others of these jobs start from and that have gone on without the checkpoint: they
+    are trained again, to the same bits.
+    """
+    for name, job in jobs.items():
+        parent = job.manifest.parent
+        if parent is None or parent.run_id not in jobs or store.state(name) in END_STATES:
+            continue
+        kept, state = store.checkpoints(parent.run_id), store.state(parent.run_id)
+        gone = state == "finished" or (state != "running" and max(kept, default=0) > parent.step)
+        if gone and parent.step not in kept:
+            store.clear(parent.run_id)
+
+
+def _ready(job: Job, jobs: Jobs, store: RunStore) -> bool:
+    """Whether the run can start: what it starts from is there, or will not come."""
+    parent = job.manifest.parent
+    if parent is None or parent.run_id not in jobs:
+        return True
+    return parent.step in store.checkpoints(parent.run_id) or store.state(parent.run_id) == "diverged"
 
 
 def paused(job: Job, store: RunStore) -> bool:
@@ -76,10 +110,10 @@ class Progress:
         self.at_start = {i: self.share(i) for i in jobs}
 
     def share(self, run_id: str) -> float:
-        """The trained share of one run, 1 for every end state."""
+        """The trained share of what is asked of one run, 1 for every end state."""
         if (self.store.folder(run_id) / "summary.json").exists():
             return 1.0
-        return self.store.tokens(run_id) / self.tokens[run_id]
+        return min(1.0, self.store.tokens(run_id) / self.tokens[run_id])
 
     def done(self) -> float:
         """The trained share of all planned work, in FLOPs."""
@@ -107,13 +141,18 @@ def _run_all(
     with _stop_requests() as stop_requested:
         try:
             while waiting or running:
-                while waiting and len(running) < workers and not stop_requested():
-                    run_id = waiting.pop(0)
+                while len(running) < workers and not stop_requested():
+                    run_id = next((name for name in waiting if _ready(jobs[name], jobs, store)), None)
+                    if run_id is None:
+                        break
+                    waiting.remove(run_id)
                     process = context.Process(target=work, args=(jobs[run_id],), name=run_id)
                     process.start()
                     running[run_id] = process
                 if stop_requested():
                     raise Stopped
+                if not running:  # what these start from has failed
+                    break
                 time.sleep(0.1)
                 if show:
                     show(progress)

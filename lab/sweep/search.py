@@ -59,10 +59,11 @@ def between(found: SearchRecord) -> dict[str, float]:
     takes its place. At most half a step from the best rate, and at it where the losses are level or too
     few are left.
     """
-    return {arm: _lowest(found, arm) for arm in found.best if found.interior[arm]}
+    return {arm: lowest(found, arm) for arm in found.best if found.interior[arm]}
 
 
-def _lowest(found: SearchRecord, arm: str) -> float:
+def lowest(found: SearchRecord, arm: str) -> float:
+    """The rate where the parabola of one arm is lowest, see `between`."""
     values, means, best = found.values, found.means[arm], found.best[arm]
     half = (means[best] + found.at_init[arm]) / 2
     learnt = [all(loss is not None and loss < half for loss in found.losses[arm][rate]) for rate in values]
@@ -95,7 +96,7 @@ def table(
     Raises ConfigError for a run that neither finished nor diverged, whose loss is not known, and for runs
     that are not alike.
     """
-    _comparable(records)
+    comparable(records)
     losses: dict[str, dict[float, tuple[float | None, ...]]] = {}
     at_init: dict[str, float] = {}
     for arm, by_rate in runs.items():
@@ -104,11 +105,9 @@ def table(
         if not known:
             raise ConfigError(f"arm {arm}: no run of its search logged a loss.")
         at_init[arm] = fmean(known)
-        losses[arm] = {
-            rate: tuple(_loss(records[of[seed]]) for seed in seeds) for rate, of in by_rate.items()
-        }
+        losses[arm] = {rate: tuple(loss(records[of[seed]]) for seed in seeds) for rate, of in by_rate.items()}
     means = {
-        arm: {rate: fmean(_entered(loss, at_init[arm]) for loss in of) for rate, of in by_rate.items()}
+        arm: {rate: fmean(entered(loss, at_init[arm]) for loss in of) for rate, of in by_rate.items()}
         for arm, by_rate in losses.items()
     }
     best = {arm: min(of, key=lambda rate: (of[rate], rate)) for arm, of in means.items()}
@@ -127,7 +126,12 @@ def table(
         sensitivity={},
         extended=0,
     )
-    sensitivity = {arm: fmean(of) if (of := _sensitivities(found, arm)) else None for arm in losses}
+    return with_sensitivity(found)
+
+
+def with_sensitivity(found: SearchRecord) -> SearchRecord:
+    """The search with what each arm loses, over the grid, beside its best rate."""
+    sensitivity = {arm: fmean(of) if (of := _sensitivities(found, arm)) else None for arm in found.losses}
     return dataclasses.replace(found, sensitivity=sensitivity)
 
 
@@ -135,12 +139,12 @@ def refined(found: SearchRecord, runs: RunsByRate, records: Records) -> SearchRe
     """The search with what each arm's rate off the grid gave; `runs` has one rate an arm, `records` those
     of the whole search. Raises ConfigError as `table` does.
     """
-    _comparable(records)
+    comparable(records)
     arms, best, tried = dict(found.arms), dict(found.best), {}
     for arm, by_rate in runs.items():
         [(rate, of)] = by_rate.items()
-        losses = tuple(_loss(records[of[seed]]) for seed in found.seeds)
-        mean = fmean(_entered(loss, found.at_init[arm]) for loss in losses)
+        losses = tuple(loss(records[of[seed]]) for seed in found.seeds)
+        mean = fmean(entered(loss, found.at_init[arm]) for loss in losses)
         tried[arm] = OffGrid(rate, losses, mean)
         arms[arm] = arms[arm] | by_rate
         if mean < found.means[arm][best[arm]]:
@@ -157,7 +161,8 @@ def _sensitivities(found: SearchRecord, arm: str) -> list[float]:
     return list(lr_range.measured(found, arm, "sensitivity").values())
 
 
-def _comparable(records: Records) -> None:
+def comparable(records: Records) -> None:
+    """Raises ConfigError for runs without a loss, and for runs that are not alike."""
     open_runs = [name for name, record in records.items() if record.state not in RESULT_STATES]
     if open_runs:
         raise ConfigError(
@@ -179,10 +184,11 @@ def _step(rate: float, decades: float) -> float:
     return float(written(rate * 10**decades))
 
 
-def _loss(record: RunRecord) -> float | None:
+def loss(record: RunRecord) -> float | None:
     """The final loss of a run; None where it diverged."""
     return value_of(record, METRIC) if record.state == "finished" else None
 
 
-def _entered(loss: float | None, at_init: float) -> float:
+def entered(loss: float | None, at_init: float) -> float:
+    """What a loss counts as: one that is worse than no training, as that."""
     return at_init if loss is None or not math.isfinite(loss) else min(loss, at_init)

@@ -38,14 +38,15 @@ def train(
     checkpoint_seconds: float,
     stop: Callable[[], bool] = lambda: False,
     keep_every: int | None = None,
+    keep_steps: tuple[int, ...] = (),
     until_step: int | None = None,
     after: tuple[Reading, ...] = (),
 ) -> str | None:
     """Train to an end state and return it; or, once `stop()` is true or `until_step` is reached, save a
     checkpoint and return None.
 
-    Checkpoints at multiples of `keep_every` stay. A run with `init_from` starts from weights and moments
-    of its parent, which and whose own parents read `after` of the training text.
+    Checkpoints at multiples of `keep_every` and at `keep_steps` stay. A run with `init_from` starts from
+    weights and moments of its parent, which and whose own parents read `after` of the training text.
     """
     model = Transformer(config)
     initialize(model, init=config.init, seed=config.seed)
@@ -72,12 +73,15 @@ def train(
         payload = checkpoint.pack(model, optimizer, step=step, bytes_seen=bytes_seen)
         store.save_checkpoint(run_id, step, payload, keep=keep)
 
-    reason, seconds, committed = None, sum(line["seconds"] for line in lines), time.monotonic()
+    reason, seconds = None, sum(line["seconds"] for line in lines)
+    committed, at_time = step, time.monotonic()
     try:
         while step < config.steps and not reason:
             if step == until_step or stop():
-                if step > (saved[0] if saved else 0):
+                if step > committed:
                     save()
+                if step == until_step:
+                    store.pause(run_id)
                 return None
             step += 1
             began = time.perf_counter()
@@ -97,14 +101,14 @@ def train(
             if not reason and step == config.steps and is_number(evaluated):
                 records += [at(SAMPLE, values=sample) for sample in trainer.samples()]
             log.write(records)
-            keep = keep_every is not None and step % keep_every == 0
+            keep = step in keep_steps or (keep_every is not None and step % keep_every == 0)
             if (
                 not reason
-                and (step == config.steps or keep or time.monotonic() - committed > checkpoint_seconds)
+                and (step == config.steps or keep or time.monotonic() - at_time > checkpoint_seconds)
                 and checkpoint.is_finite(model)
             ):
                 save(keep=keep)
-                committed = time.monotonic()
+                committed, at_time = step, time.monotonic()
         return _finish(
             store,
             run_id,

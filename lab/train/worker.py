@@ -18,6 +18,7 @@ from lab.data.shards import Reading, Shards
 from lab.store.identity import NUMERICS
 from lab.store.job import Job
 from lab.store.provenance import provenance
+from lab.store.run_record import Parent, Summary
 from lab.store.run_store import RunStore
 from lab.store.states import END_STATES
 from lab.train.loop import train
@@ -74,6 +75,9 @@ def _train(job: Job, store: RunStore, stop: Callable[[], bool]) -> str | None:
     manifest = job.manifest.started(job.run_id, numerics=NUMERICS, provenance=started)
     store.begin(job.run_id, job.config, manifest)
     shards, parent = Shards.open(Path(job.shards)), job.manifest.parent
+    if parent and (before := _diverged_before(parent, store)):
+        store.finish(job.run_id, before)
+        return before.state
     read = parent.read if parent else ()
     after = tuple(Reading(*text.rows) for text in read if text.data == job.config.data_fingerprint)
     return train(
@@ -86,5 +90,28 @@ def _train(job: Job, store: RunStore, stop: Callable[[], bool]) -> str | None:
         after=after,
         checkpoint_seconds=job.checkpoint_seconds,
         keep_every=job.keep_every,
+        keep_steps=job.keep_steps,
         until_step=job.until_step,
+    )
+
+
+def _diverged_before(parent: Parent, store: RunStore) -> Summary | None:
+    """The end of a run whose parent diverged on its way to the checkpoint; None where it didn't.
+
+    It has no steps of its own, and the parent's tokens and bytes, which say how long a token is.
+    """
+    summary = store.summary(parent.run_id)
+    if summary is None or summary.state != "diverged" or parent.step in store.checkpoints(parent.run_id):
+        return None
+    return Summary(
+        state="diverged",
+        reason=f"its trunk, run {parent.run_id}, diverged: {summary.reason}",
+        measured=dict.fromkeys(summary.measured),
+        steps=0,
+        tokens=summary.tokens,
+        bytes=summary.bytes,
+        seconds=0.0,
+        unigram_bpb=summary.unigram_bpb,
+        attention_kernel=summary.attention_kernel,
+        spikes=summary.spikes,
     )

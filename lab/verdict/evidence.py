@@ -34,7 +34,8 @@ T = TypeVar("T")
 class MeasuredArm:
     """One arm: the state of every planned seed, the records that may be paired, and the metric of its runs.
 
-    `states` maps seed to run state ("excluded" for a run unlike the others); `values` maps seed to metric and
+    `states` maps seed to run state ("excluded" for a run unlike the others, "spared" for one that no open
+    claim needed); `values` maps seed to metric and
     holds finished runs only, `at_init` those that diverged; `x` is None on an axis without numbers; `records`
     maps seed to the record of every run that is neither pending nor excluded.
     """
@@ -191,8 +192,10 @@ def _joined(
         states: dict[int, str] = {}
         used: dict[int, RunRecord] = {}
         for seed in plan.seeds:
-            run_id = arm.runs[seed]
-            if run_id not in by_id or alike is None:
+            run_id = arm.runs.get(seed, "")
+            if not run_id:
+                states[seed] = "spared"
+            elif run_id not in by_id or alike is None:
                 states[seed] = "pending"
             elif not kinds[run_id].fits(alike):
                 states[seed] = "excluded"

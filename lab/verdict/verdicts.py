@@ -72,14 +72,28 @@ def decided(evidence: Evidence) -> bool:
     A sweep asks this once the runs of a look have ended. Claims that the plan can't speak to, whose runs
     failed, or whose family rests on the search alone, wait for no seed.
     """
-    plan = evidence.plan
-    looks, seeds = looks_of(evidence), len(plan.seeds)
-    if seeds >= looks[-1]:
-        return True
-    judged = judge(plan.claims, by_metric(evidence), looks)
-    return seeds >= looks[0] and all(
-        j.outcome != INCONCLUSIVE or not j.looks or not j.hearing.statements for j in judged
-    )
+    looks, seeds = looks_of(evidence), len(evidence.plan.seeds)
+    return seeds >= looks[-1] or (seeds >= looks[0] and not _open_claims(evidence))
+
+
+def open_arms(evidence: Evidence) -> set[str]:
+    """The arms that claims rest on whose outcome further seeds could change."""
+    found: set[str] = set()
+    for claim in _open_claims(evidence):
+        found |= {*claim.needs, *claim.predicate.arms()}
+        found |= {arm.name for family in claim.predicate.families() for arm in evidence.family(family)}
+    return found
+
+
+def _open_claims(evidence: Evidence) -> list[Claim]:
+    """Claims that the looks so far leave inconclusive, and that rest on seeds."""
+    claims = evidence.plan.claims
+    judged = judge(claims, by_metric(evidence), looks_of(evidence))
+    return [
+        claim
+        for claim, j in zip(claims, judged, strict=True)
+        if j.outcome == INCONCLUSIVE and j.looks and j.hearing.statements
+    ]
 
 
 def looks_of(evidence: Evidence) -> tuple[int, ...]:

@@ -1,0 +1,189 @@
+"""At which numbers of tokens is an arm judged, and which runs lead there?
+
+Horizon k has 2^k times the tokens of the first one. Each arm and seed has one trunk: a warm-up, the same
+for all horizons, then a constant rate. A branch leaves the trunk four fifths of the way to its horizon and
+takes the rate down to 0 over the last fifth, in a straight line (Hägele et al. 2024, arXiv:2405.18392);
+its last loss is the loss at the horizon. Trunk and five branches take 1.2 times the steps of the longest
+run, runs of their own 1.9 times.
+
+A trunk is the same run wherever a sweep ends, and so are the branches: nothing is trained twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from lab.config.schema import Evaluation, RunConfig, Schedule
+from lab.config.strict import ConfigError
+from lab.plan.ablation import MOST_HORIZONS
+from lab.plan.job_set import Jobs
+from lab.plan.planned_arm import PlannedArm
+from lab.store.identity import NUMERICS
+from lab.store.job import Job
+from lab.store.plan_record import RunsBySeed
+from lab.store.run_record import Parent, ReadRows, ReadText
+
+MakeJob = Callable[[PlannedArm, int], Job]
+COOLDOWN = Fraction(1, 5)
+WARMED_UP_FOR = 2  # the horizon of which a warm-up is a fraction
+NEAR = 0.05  # how far a horizon that is asked for may lie from one that there is
+TRUNK_DOCUMENTS, TRUNK_ROWS = 32, 16
+MOST_DOCUMENTS_DOUBLED = 3  # doublings of the documents that a branch is scored on
+DECAY = Schedule("linear", warmup_fraction=0.0, final_fraction=0.0)
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The horizons of one arm, in steps of its runs: `first` of horizon 0."""
+
+    first: int
+
+    def steps(self, number: int) -> int:
+        """From the first step of the trunk to the end of the branch."""
+        return int(self.first * 2**number)
+
+    def leaves(self, number: int) -> int:
+        """The step of the trunk after which the branch leaves it."""
+        return self.steps(number) - self.cooldown(number)
+
+    def cooldown(self, number: int) -> int:
+        """Steps of the branch alone."""
+        return max(1, round(self.steps(number) * COOLDOWN))
+
+
+def ladder_of(item: PlannedArm) -> Ladder:
+    """The horizons of an arm: as many steps to the first one as its budget takes of that many tokens."""
+    size = item.config.size
+    return Ladder(max(2, round(item.run.steps * size.first_horizon / size.tokens)))
+
+
+def tokens_of(item: PlannedArm, count: int) -> tuple[int, ...]:
+    """Tokens at the first `count` horizons of an arm."""
+    ladder, run = ladder_of(item), item.run
+    return tuple(ladder.steps(k) * run.rows * run.shape.context_length for k in range(count))
+
+
+def chosen(asked: float, tokens: Sequence[int]) -> int:
+    """The number of the horizon that is asked for by its tokens. Raises ConfigError."""
+    for number, there in enumerate(tokens):
+        if abs(asked / there - 1) <= NEAR:
+            return number
+    raise ConfigError(
+        f"--horizon {written(asked)}: no such horizon. This ablation has {', '.join(map(written, tokens))}."
+    )
+
+
+def written(tokens: float) -> str:
+    """`1.2M` for 1,228,800 tokens."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if tokens >= size:
+            return f"{tokens / size:.1f}{unit}"
+    return f"{tokens:.0f}"
+
+
+def refuse(planned: Sequence[PlannedArm], source: str) -> None:
+    """Raises ConfigError where an arm can't have a trunk: it chooses a schedule or a checkpoint itself."""
+    problems = []
+    for item in planned:
+        if item.run.schedule.name != planned[0].run.schedule.name or _set(item, "schedule"):
+            problems.append(
+                f"arm {item.name}: chooses a schedule, and {source} has horizons, whose trunks all have a "
+                "constant rate. Leave horizons out; every run is then trained by itself to its budget."
+            )
+        if item.parent:
+            problems.append(
+                f"arm {item.name}: starts from {item.run.init_from}, and {source} has horizons, whose "
+                "branches start from trunks. Leave one of the two out."
+            )
+    if problems:
+        raise ConfigError(problems)
+
+
+def _set(item: PlannedArm, group: str) -> bool:
+    return any(text.partition("=")[0] == group for text in item.arm.overrides)
+
+
+def documents(run: RunConfig, number: int) -> int:
+    """Validation documents that a branch is scored on: the more, the longer it was trained."""
+    return int(run.evaluation.documents * 2 ** min(number, MOST_DOCUMENTS_DOUBLED))
+
+
+def trunk_of(item: PlannedArm) -> RunConfig:
+    """The trunk of an arm, with the seed of its run; as long as the last horizon that there can be needs."""
+    ladder, run = ladder_of(item), item.run
+    steps = ladder.leaves(MOST_HORIZONS - 1)
+    warm_up = round(run.schedule.warmup_fraction * ladder.steps(WARMED_UP_FOR))
+    return dataclasses.replace(
+        run,
+        steps=steps,
+        schedule=Schedule("constant", warmup_fraction=warm_up / steps, final_fraction=1.0),
+        evaluation=Evaluation(
+            points=2 ** (MOST_HORIZONS - 1),
+            documents=min(TRUNK_DOCUMENTS, run.evaluation.documents),
+            rows=TRUNK_ROWS,
+            choices=0,
+            samples=0,
+            lengths=[],
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Climb:
+    """The runs of one arm: its jobs, trunks before their branches, and run ids by seed. `branches` has those
+    of each horizon from the first on.
+    """
+
+    jobs: Jobs
+    trunks: RunsBySeed
+    branches: tuple[RunsBySeed, ...]
+
+
+def climb(item: PlannedArm, make: MakeJob, *, seeds: Sequence[int], numbers: Sequence[int]) -> Climb:
+    """The runs of an arm that are judged at the horizons of these numbers, by rising number.
+
+    make: the job of an arm as it stands, with a seed.
+    """
+    jobs: Jobs = {}
+    trunks: RunsBySeed = {}
+    branches: tuple[RunsBySeed, ...] = tuple({} for _ in numbers)
+    for seed in seeds:
+        trunk = _trunk_job(item, make, seed=seed, until=numbers[-1])
+        jobs[trunk.run_id], trunks[seed] = trunk, trunk.run_id
+        for number, of in zip(numbers, branches, strict=True):
+            job = make(_branch(item, trunk, number), seed)
+            jobs[job.run_id], of[seed] = job, job.run_id
+    return Climb(jobs, trunks, branches)
+
+
+def _trunk_job(item: PlannedArm, make: MakeJob, *, seed: int, until: int) -> Job:
+    """The job that trains the trunk up to where the branch of horizon `until` leaves it."""
+    ladder, job = ladder_of(item), make(dataclasses.replace(item, run=trunk_of(item)), seed)
+    leaves = tuple(ladder.leaves(number) for number in range(MOST_HORIZONS))
+    pause = leaves[until] if leaves[until] < job.config.steps else None
+    return dataclasses.replace(job, until_step=pause, keep_steps=leaves)
+
+
+def _branch(item: PlannedArm, trunk: Job, number: int) -> PlannedArm:
+    """The arm as the branch that ends at the horizon of that number."""
+    ladder, run = ladder_of(item), item.run
+    step, scored = ladder.leaves(number), documents(run, number)
+    branch = dataclasses.replace(
+        run,
+        steps=ladder.cooldown(number),
+        schedule=DECAY,
+        evaluation=dataclasses.replace(run.evaluation, points=1, documents=scored),
+        init_from=f"{trunk.run_id}@{step}",
+    )
+    seed, length = trunk.config.seed, run.shape.context_length
+    parent = Parent(
+        run_id=trunk.run_id,
+        step=step,
+        numerics=NUMERICS,
+        tokens=step * run.rows * length,
+        read=(ReadText(run.data_fingerprint, ReadRows(seed, length, step * run.rows)),),
+    )
+    return dataclasses.replace(item, run=branch, parent=parent)
