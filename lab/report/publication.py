@@ -42,7 +42,8 @@ def publish(plan: PlanRecord, store: RunStore, results: Path) -> Path:
     """Write runs.jsonl and plan.json of one sweep, for `write_report` to go on from, and return their folder;
     a run published before keeps its bytes.
 
-    Raises ConfigError where the sweep is unfinished or would take seeds or arms away from what is
+    Trunks that end beyond the last horizon of the plan are left out. Raises ConfigError where the sweep is
+    unfinished or would take seeds or arms away from what is
     published.
     """
     folder = results / plan.ablation / plan.setting
@@ -53,7 +54,8 @@ def publish(plan: PlanRecord, store: RunStore, results: Path) -> Path:
         for line, record in zip(before, read_records(path), strict=True)
         if record.state != "failed"
     }
-    planned = plan.run_ids()
+    pausing = {run for arm in plan.arms for run in (arm.trunks or {}).values()}
+    planned = [run for run in plan.run_ids() if run not in pausing or store.state(run) in END_STATES]
     lost = [run_id for run_id in kept if run_id not in planned]
     open_runs = [run_id for run_id in planned if run_id not in kept and store.state(run_id) not in END_STATES]
     where = f"{plan.ablation} {plan.setting}"

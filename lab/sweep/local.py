@@ -25,6 +25,7 @@ from lab.train.worker import DISK_FULL, RESUMABLE, work
 
 DEATHS_ALLOWED = 2  # a worker killed by a signal is tried again this often
 GRACE_SECONDS = 20.0
+SHOWN_EVERY = 5  # polls of a tenth of a second
 
 
 def execute(
@@ -107,13 +108,18 @@ class Progress:
         self.jobs, self.store, self.began = jobs, store, time.monotonic()
         self.tokens = {name: job.tokens for name, job in jobs.items()}
         self.flops = {name: job.tokens * job.manifest.counts.flops_per_token for name, job in jobs.items()}
+        self._done: set[str] = set()
         self.at_start = {i: self.share(i) for i in jobs}
 
     def share(self, run_id: str) -> float:
         """The trained share of what is asked of one run, 1 for every end state."""
-        if (self.store.folder(run_id) / "summary.json").exists():
-            return 1.0
-        return min(1.0, self.store.tokens(run_id) / self.tokens[run_id])
+        if run_id not in self._done:
+            ended = (self.store.folder(run_id) / "summary.json").exists()
+            share = 1.0 if ended else min(1.0, self.store.tokens(run_id) / self.tokens[run_id])
+            if share < 1:
+                return share
+            self._done.add(run_id)
+        return 1.0
 
     def done(self) -> float:
         """The trained share of all planned work, in FLOPs."""
@@ -137,7 +143,7 @@ def _run_all(
     # The optimizer imports torch._dynamo when it is made, a second of CPU time: once for all workers.
     set_forkserver_preload(["lab.train.worker", "torch._dynamo"])
     running: dict[str, ForkServerProcess] = {}
-    deaths = dict.fromkeys(waiting, 0)
+    deaths, polls = dict.fromkeys(waiting, 0), 0
     with _stop_requests() as stop_requested:
         try:
             while waiting or running:
@@ -154,13 +160,16 @@ def _run_all(
                 if not running:  # what these start from has failed
                     break
                 time.sleep(0.1)
-                if show:
+                polls += 1
+                if show and polls % SHOWN_EVERY == 0:  # it reads the log of every run
                     show(progress)
                 for run_id, process in list(running.items()):
                     if process.exitcode is None:
                         continue
                     del running[run_id]
                     _settle(jobs[run_id], process.exitcode, deaths, waiting, store)
+            if show:
+                show(progress)
             if stop_requested():  # as the last run ended: what comes after this sweep is not to begin
                 raise Stopped
         finally:

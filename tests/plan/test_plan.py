@@ -27,7 +27,7 @@ def plan(tmp_path, monkeypatch):
         )
 
     monkeypatch.setattr(planned_arm, "prepared", prepared)
-    monkeypatch.setattr(planning, "_reference_lines", lambda baseline: ())
+    monkeypatch.setattr(planning, "_reference_lines", lambda baseline, reached: ())
     return lambda name, *overrides, **options: planning.make(
         name, overrides, results=tmp_path, cache=tmp_path, **options
     )

@@ -33,7 +33,7 @@ def lab(tmp_path, monkeypatch):
     """`lab(name, *overrides, **options)`: a plan without prepared data, and the store that its runs go to."""
     corpus = TrainingText("d", 4.0, 10**9, tokenizer_hash="t")
     monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
-    monkeypatch.setattr(planning, "_reference_lines", lambda baseline: ())
+    monkeypatch.setattr(planning, "_reference_lines", lambda baseline, reached: ())
     store = RunStore(tmp_path / "runs")
     return store, lambda name, *overrides, **options: planning.make(
         name, ["size=nano", *overrides], results=tmp_path, cache=tmp_path, **options
