@@ -17,8 +17,9 @@ from lab.store.log_line import LogLine
 from lab.store.plan_record import OffGrid, SearchRecord
 from lab.store.run_record import SpikeSummary, Summary
 from lab.store.run_store import RunStore
-from lab.sweep import search
+from lab.sweep import rate_search, search
 from lab.sweep import stages as staged
+from lab.sweep.carry_out import Incomplete
 from lab.verdict import lr_range, verdicts
 from lab.verdict.evidence import gather
 from tests.synthetic_sweep import claim
@@ -328,7 +329,7 @@ def test_a_failed_run_of_the_search_stops_before_anything_rests_on_it(lab, tmp_p
             store.fail(first, "Traceback", reason="out of memory")
         carry_out(part, title)
 
-    with pytest.raises(staged.Incomplete) as stopped:
+    with pytest.raises(Incomplete) as stopped:
         staged.run(make("norm", seeds=1), store, fails, search=True, results=tmp_path)
     record = stopped.value.plan.record
     assert record.search is None and len(record.run_ids()) == 30 + 3
@@ -351,7 +352,7 @@ def test_runs_of_two_versions_of_torch_pick_no_learning_rate(lab, tmp_path):
 def test_what_cannot_be_searched_is_refused(lab, tmp_path, monkeypatch):
     _, make = lab
     with pytest.raises(ConfigError, match="tuning seeds 100, 101 would judge claims too"):
-        staged.refuse_search(make("norm", seeds=120))
+        rate_search.refuse_search(make("norm", seeds=120))
     assert questions.Search.standard() == questions.Search(5, 0.5, [100, 101])
     problems = "\n".join(questions.Search(4, 0.0, [1, 100, 100]).problems(judging=3))
     for words in (
