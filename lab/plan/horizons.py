@@ -79,7 +79,7 @@ def chosen(asked: float, tokens: Sequence[int]) -> int:
 def written(tokens: float) -> str:
     """`1.2M` for 1,228,800 tokens."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if tokens >= size:
+        if tokens >= size / 10:
             return f"{tokens / size:.1f}{unit}"
     return f"{tokens:.0f}"
 

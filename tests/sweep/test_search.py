@@ -353,8 +353,8 @@ def test_what_cannot_be_searched_is_refused(lab, tmp_path, monkeypatch):
     _, make = lab
     with pytest.raises(ConfigError, match="tuning seeds 100, 101 would judge claims too"):
         rate_search.refuse_search(make("norm", seeds=120))
-    assert questions.Search.standard() == questions.Search(5, 0.5, [100, 101])
-    problems = "\n".join(questions.Search(4, 0.0, [1, 100, 100]).problems(judging=3))
+    assert questions.Search.standard() == questions.Search(5, 0.5, [100, 101], horizon=2, halving=True)
+    problems = "\n".join(questions.Search(4, 0.0, [1, 100, 100], horizon=2, halving=True).problems(judging=3))
     for words in (
         "points = 4: must be odd",
         "decades = 0:",

@@ -1,0 +1,216 @@
+"""Trunks, branches and the search over horizons, with losses made up in place of training."""
+
+import math
+
+import pytest
+
+from lab.config.strict import ConfigError
+from lab.plan import ablation as questions
+from lab.plan import horizons, planned_arm, planning
+from lab.plan.budget import TrainingText
+from lab.store.plan_record import Rung, SearchRecord
+from lab.store.run_store import RunStore
+from lab.sweep import halving, stages
+from tests.sweep.test_search import end
+from tests.tiny_run import tiny_run
+
+TEXT = """title: t
+question: q
+source: s
+axis: {key: norm, label: norm, numeric: false}
+match: {hold: none, solve: none}
+horizons: 5
+seeds: 4
+search: {}
+baseline: rmsnorm
+arms:
+  rmsnorm: {family: f, label: a, overrides: [norm=rmsnorm]}
+  layernorm: {family: f, label: b, overrides: [norm=layernorm]}
+"""
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """`make(**options)`: the plan of an ablation over horizons, without prepared data."""
+    folder = tmp_path / "ablations"
+    folder.mkdir()
+    (folder / "climb.yaml").write_text(TEXT)
+    monkeypatch.setattr(questions, "ABLATIONS", folder)
+    monkeypatch.setattr(questions, "ROOT", tmp_path)
+    corpus = TrainingText("d", 4.0, 10**9, tokenizer_hash="t")
+    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
+    monkeypatch.setattr(planning, "_reference_lines", lambda baseline, reached: ())
+    return lambda *overrides, **options: planning.make(
+        "climb", ["size=nano", *overrides], results=tmp_path, cache=tmp_path, **options
+    )
+
+
+def test_horizons_double_and_a_branch_takes_the_last_fifth_of_the_way_to_its_own(make):
+    plan = make()
+    assert plan.record.horizons == (307_200, 614_400, 1_228_800, 2_457_600, 4_915_200)
+    arm = plan.record.baseline
+    trunk = plan.jobs[arm.trunks[0]]
+    assert (trunk.config.steps, trunk.until_step) == (3840, None)
+    assert trunk.keep_steps == (240, 480, 960, 1920, 3840)
+    branches = [plan.jobs[of[0]] for of in arm.branches]
+    assert [job.config.steps for job in branches] == [60, 120, 240, 480, 960]
+    assert [job.config.init_from for job in branches] == [
+        f"{trunk.run_id}@{step}" for step in (240, 480, 960, 1920, 3840)
+    ]
+    assert [job.manifest.parent.tokens + job.tokens for job in branches] == list(plan.record.horizons)
+    steps = sum(job.config.steps for job in (trunk, *branches))
+    assert steps == 5700 and sum(300 * 2**k for k in range(5)) == 9300
+
+
+def test_the_rate_is_constant_after_one_warm_up_and_falls_to_0_in_a_branch(make):
+    from lab.train.schedule import factor
+
+    plan = make()
+    trunk, *branches = (
+        plan.jobs[of[0]].config for of in (plan.record.baseline.trunks, *plan.record.baseline.branches)
+    )
+    rate = [factor(step, steps=trunk.steps, schedule=trunk.schedule) for step in range(1, trunk.steps + 1)]
+    assert rate[:60] == pytest.approx([step / 60 for step in range(1, 61)])  # 5 % of the third horizon
+    assert set(rate[60:]) == {1.0}
+    for branch in branches:
+        of = [
+            factor(step, steps=branch.steps, schedule=branch.schedule) for step in range(1, branch.steps + 1)
+        ]
+        assert of == pytest.approx([1 - step / branch.steps for step in range(1, branch.steps + 1)])
+
+
+def test_a_sweep_that_ends_earlier_trains_a_part_of_the_same_runs(make):
+    whole, part, quick = make(), make(horizon=1.2e6), make(quick=True)
+    assert part.record.horizons == whole.record.horizons[:3]
+    assert part.jobs.keys() < whole.jobs.keys()
+    trunk = part.jobs[part.record.baseline.trunks[0]]
+    assert trunk.until_step == 960 and trunk.config.steps == 3840
+    assert quick.record.horizons == whole.record.horizons[:2] and quick.record.seeds == (0, 1, 2)
+    assert [plan.record.setting for plan in (whole, part, quick)] == [
+        f"nano-stories-cpu-{at}" for at in ("4.9M", "1.2M", "0.6M")
+    ]
+    assert part.record.at_horizon(0).baseline.runs == whole.record.baseline.branches[0]
+
+
+def test_a_horizon_that_there_is_not_is_refused_with_those_that_there_are(make):
+    with pytest.raises(
+        ConfigError, match=r"--horizon 1.0M: no such horizon. .* 0.3M, 0.6M, 1.2M, 2.5M, 4.9M"
+    ):
+        make(horizon=1e6)
+    assert make(horizon=4.8e6).record.horizons[-1] == 4_915_200
+
+
+def test_an_arm_that_chooses_a_schedule_has_no_trunk(make, tmp_path):
+    path = tmp_path / "ablations/climb.yaml"
+    path.write_text(path.read_text().replace("overrides: [norm=layernorm]", "overrides: [schedule=linear]"))
+    with pytest.raises(ConfigError, match="arm layernorm: chooses a schedule"):
+        make()
+
+
+def climbed(plan, store, loss, told):
+    """A carry_out that ends each open run that is to end with loss(arm, rate, seed, tokens)."""
+
+    def carry_out(part, title):
+        ended = [
+            job for run, job in part.jobs.items() if store.state(run) == "pending" and not job.until_step
+        ]
+        for job in ended:
+            parent = job.manifest.parent
+            tokens = (parent.tokens if parent else 0) + job.tokens
+            bpb = loss(job.manifest.job_type, job.config.optimizer.lr, job.config.seed, tokens)
+            end(store, job, bpb)
+        told.append((title, len(ended)))
+
+    return carry_out
+
+
+def test_rates_that_fall_behind_stop_and_the_rest_go_on_to_the_horizon_that_chooses(make, tmp_path):
+    """The best rate falls as horizons rise, so what is chosen at the first one would be wrong."""
+    plan, store, told = make(), RunStore(tmp_path / "runs"), []
+
+    def loss(arm, rate, seed, tokens):
+        centre = 0.019 if tokens < 1e6 else 0.0075
+        return 1.0 + 0.15 * math.log10(rate / centre) ** 2 + seed / 1e4
+
+    done = stages.run(plan, store, climbed(plan, store, loss, told), search=True, results=tmp_path)
+    search = done.record.search
+    assert [rung.tokens for rung in search.rungs] == list(done.record.horizons[:3])
+    first, second, third = (list(rung.losses["rmsnorm"]) for rung in search.rungs)
+    assert first == [0.0006, 0.0019, 0.006, 0.019, 0.06]
+    assert second == [0.006, 0.019, 0.06]  # half a decade costs 0.0375, a whole one 0.15
+    # The neighbour 0.0019 did not come so far: the parabola is that of the first horizon, whose lowest
+    # point lies beyond half a step from 0.006.
+    assert third == [0.006, 0.019, 0.06, 0.0107]
+    assert search.best["rmsnorm"] == 0.006
+    assert {run.config.optimizer.lr for run in judged(done, store)} == {0.006}
+    lower = search.lower["rmsnorm"]
+    assert (lower.lr, lower.seed) == (0.0019, 0)
+    assert lower.loss == pytest.approx(loss("", 0.0019, 0, 4_915_200))
+    runs = {run for rung in search.rungs for of in rung.runs["rmsnorm"].values() for run in of.values()}
+    assert runs <= set(done.record.run_ids())
+
+
+def judged(plan, store):
+    """The records of branches that judge."""
+    return [store.record(run) for of in plan.record.baseline.branches for run in of.values()]
+
+
+def rung(tokens, **losses):
+    """Losses of one arm by rate, the same for both seeds."""
+    by_rate = {float(rate.removeprefix("r")): (loss, loss) for rate, loss in losses.items()}
+    return Rung(tokens, {"a": {rate: {} for rate in by_rate}}, {"a": by_rate})
+
+
+def first_search(values):
+    return SearchRecord(
+        key="optimizer.lr",
+        metric="val/bpb",
+        common=values[0],
+        values=values,
+        seeds=(100, 101),
+        arms={},
+        losses={},
+        at_init={"a": 8.0},
+        means={},
+        best={"a": values[0]},
+        interior={},
+        sensitivity={},
+        extended=0,
+    )
+
+
+def test_a_rate_goes_on_within_5_percent_of_the_best_one():
+    at = rung(1, r1=1.0, r2=1.0499, r3=1.0501, r4=None)
+    assert halving.going_on(at, {"a": 8.0}) == {"a": [1.0, 2.0]}
+
+
+def test_the_best_rate_is_that_of_the_last_rung_and_losses_those_that_all_rates_have():
+    rungs = [rung(1, r1=1.0, r2=1.1, r4=1.2), rung(2, r1=1.0, r2=0.9)]
+    found = halving.chosen(first_search((1.0, 2.0, 4.0)), rungs)
+    assert found.best == {"a": 2.0} and found.interior == {"a": True}
+    assert found.losses["a"] == rungs[0].losses["a"]
+    assert found.rungs == tuple(rungs)
+
+
+def test_the_rate_between_is_the_lowest_point_of_the_parabola_at_the_last_horizon_with_both_neighbours():
+    """Losses are a parabola in log rate around 0.02 at the first horizon; at the second a neighbour lacks."""
+    values = (0.001, 0.01, 0.1)
+
+    def of(rate):
+        return 1 + 0.1 * math.log10(rate / 0.02) ** 2
+
+    rungs = [
+        rung(1, **{f"r{rate}": of(rate) for rate in values}),
+        rung(2, **{"r0.01": 0.8, "r0.1": 0.9}),
+    ]
+    found = halving.chosen(first_search(values), rungs)
+    assert halving.between(found) == {"a": 0.02}
+    refined = halving.refined(found, rung(2, **{"r0.02": 0.7}))
+    assert refined.best == {"a": 0.02} and refined.between["a"].mean == pytest.approx(0.7)
+    assert set(refined.rungs[-1].losses["a"]) == {0.01, 0.02, 0.1}
+
+
+def test_the_horizon_of_an_arm_with_fewer_tokens_a_step_is_the_same():
+    assert horizons.written(614_400) == "0.6M" and horizons.written(12_288_000) == "12.3M"
+    assert horizons.Ladder(300).cooldown(4) == 960
+    assert horizons.documents(tiny_run(), 9) == 8 * horizons.documents(tiny_run(), 0)
