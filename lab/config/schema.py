@@ -229,7 +229,9 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Monitor:
-    """When diagnostics are taken, what is a spike (lab/store/spikes.py) and when a run has diverged."""
+    """When diagnostics are taken, what is a spike (lab/store/spikes.py) and when a run has diverged
+    (lab/train/stability.py).
+    """
 
     diagnostics_every: int
     spike_window: int

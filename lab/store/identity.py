@@ -9,15 +9,17 @@ from typing import Any
 
 from lab.config.schema import Choice, RunConfig
 
-NUMERICS = 1  # raised by hand when the mathematics of training changes; golden losses force the raise
+NUMERICS = 2  # raised by hand when the mathematics of training, or what counts as diverged, changes
 PROTOCOL = (
     2  # of how verdicts are reached; raised by hand when a rule changes; golden outcomes force the raise
 )
 
 
-def run_id(config: RunConfig) -> str:
-    """12 hex digits of the SHA-256 of everything that makes the run what it is."""
-    values = {"numerics": NUMERICS, **identity(config)}
+def run_id(config: RunConfig, numerics: int = NUMERICS) -> str:
+    """12 hex digits of the SHA-256 of everything that makes the run what it is. numerics: of the code that
+    trained it.
+    """
+    values = {"numerics": numerics, **identity(config)}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -137,6 +137,8 @@ class Summary:
     A failed run has a state and a reason alone. `measured` holds every number by its name with a slash
     ("val/bpb", "train/loss", "val/excess/facts"), None where it is not finite or was not evaluated.
     undefined_lengths says why the loss at a length isn't known; warning what is wrong with the numbers.
+    learnt: whether the last val/bpb is at most unigram_bpb, the unigram entropy of the validation text; None
+    where a run didn't reach its end, and in records from before it was noted.
     """
 
     state: str
@@ -154,6 +156,7 @@ class Summary:
     spikes: dict[str, SpikeSummary] = dataclasses.field(default_factory=dict)
     skills: dict[str, SkillSummary] = dataclasses.field(default_factory=dict)
     undefined_lengths: dict[str, str] | None = None
+    learnt: bool | None = None
 
     @property
     def bpb(self) -> float | None:
@@ -174,12 +177,10 @@ class Summary:
         return cls(measured=measured, **own)
 
     def to_plain(self) -> dict[str, Any]:
-        own = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(_SummaryKeys)}
         if self.state not in RESULT_STATES:
             return {"state": self.state, "reason": self.reason}
-        if self.undefined_lengths is None:
-            del own["undefined_lengths"]
-        return own | self.measured
+        own = {f.name: getattr(self, f.name) for f in dataclasses.fields(_SummaryKeys)}
+        return plain(_SummaryKeys(**own)) | self.measured
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,8 @@ class _SummaryKeys:
     warning: str | None = neutral(None)
     spikes: dict[str, SpikeSummary] = neutral({})
     skills: dict[str, SkillSummary] = neutral({})
-    undefined_lengths: dict[str, str] | None = neutral(None)
+    undefined_lengths: dict[str, str] | None = absent(None)
+    learnt: bool | None = absent(None)
 
 
 class TrainPoint(NamedTuple):

@@ -142,14 +142,15 @@ def _finish(
     reason: str | None,
     evaluated: Measured | None,
 ) -> str:
-    """Write the summary; a run that ends above the unigram entropy of the validation text has diverged."""
+    """Write the summary. reason: why the run stopped before its end, None where it took all its steps."""
     shards, model = trainer.shards, trainer.model
-    lengths, unigram = trainer.config.evaluation.lengths, shards.unigram_bpb
+    lengths, learnt = trainer.config.evaluation.lengths, None
     if evaluated is None or not is_number(evaluated):
         reason = reason or f"validation loss not finite at step {steps}"
         evaluated = dict.fromkeys(EVALUATED)
-    elif not reason and (bpb := evaluated["val/bpb"]) > unigram:
-        reason = f"ended at {bpb:.3f} bits a byte, above the unigram entropy {unigram:.3f}"
+    elif not reason:
+        learnt = evaluated["val/bpb"] <= shards.unigram_bpb
+        reason = monitor.divergence_at_end()
     losses, tokens = monitor.history["train/loss"], steps * trainer.tokens_per_step
     summary = Summary(
         state="diverged" if reason else "finished",
@@ -160,7 +161,8 @@ def _finish(
         epochs=tokens / shards.train_tokens,
         seconds=seconds,
         tokens_per_second=tokens / seconds if seconds else None,
-        unigram_bpb=unigram,
+        unigram_bpb=shards.unigram_bpb,
+        learnt=learnt,
         attention_kernel=model.attention_kernel,
         warning=leak(evaluated),
         spikes=monitor.summary(),

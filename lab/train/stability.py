@@ -2,11 +2,13 @@
 
 Both signals, training loss and gradient norm before clipping, follow the rule of lab/store/spikes.py. A
 run has diverged when loss or gradient norm is not finite, when its loss stays above `divergence_factor`
-times ln(vocab_size) for `divergence_patience` steps after warm-up, or when it ends above the unigram
-entropy of the validation text.
+times ln(vocab_size) for `divergence_patience` steps after warm-up, or when the mean loss of its last
+`divergence_patience` steps is above `divergence_factor` times the lowest mean of as many steps that it had.
+A run that has merely learnt nothing has finished.
 """
 
 import math
+from statistics import fmean
 from typing import NamedTuple
 
 from lab.config.schema import RunConfig
@@ -49,6 +51,17 @@ class StabilityMonitor:
         if len(recent) == self._monitor.divergence_patience and min(recent) > self._ceiling:
             return f"training loss above {self._ceiling:.2f} for {len(recent)} steps"
         return None
+
+    def divergence_at_end(self) -> str | None:
+        """Why a run that took all its steps has diverged, or None: did its loss rise again and stay up?"""
+        losses, window = self.history["train/loss"], self._monitor.divergence_patience
+        smoothed = [fmean(losses[end - window : end]) for end in range(window, len(losses) + 1)]
+        if not smoothed or smoothed[-1] <= self._monitor.divergence_factor * min(smoothed):
+            return None
+        return (
+            f"training loss of the last {window} steps is {smoothed[-1]:.2f}, above "
+            f"{self._monitor.divergence_factor:g} times its lowest of {min(smoothed):.2f}"
+        )
 
     def summary(self) -> dict[str, SpikeSummary]:
         threshold = self._monitor.spike_threshold

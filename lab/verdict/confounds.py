@@ -247,6 +247,13 @@ def _ended_badly(evidence: Evidence) -> list[str]:
         for of, labels in diverged.items()
     ]
     for arm in evidence.arms:
+        ended = {seed: record.summary for seed, record in arm.records.items() if record.summary}
+        if of := [seed for seed, summary in ended.items() if summary.learnt is False]:
+            found.append(
+                f"{arm.label} learnt nothing for {seed_list(of)}: it ended above the unigram entropy of the "
+                "validation text. It enters with its own loss."
+            )
+    for arm in evidence.arms:
         if arm.missing:
             states = ", ".join(f"seed {seed} {state}" for seed, state in sorted(arm.missing.items()))
             found.append(f"{arm.label} is incomplete ({states}); claims that rest on it stay open.")

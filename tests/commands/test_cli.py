@@ -273,10 +273,7 @@ def test_multirun_trains_each_point_once(lab, capsys):
     assert lab("train", "-m", "norm=rmsnorm,layernorm", *QUICK, "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["arm"] for row in rows] == ["norm=rmsnorm", "norm=layernorm"]
-    assert {row["state"] for row in rows} <= {
-        "finished",
-        "diverged",
-    }  # two steps may end above the unigram entropy
+    assert {row["state"] for row in rows} == {"finished"}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from lab.config.schema import RunConfig
 from lab.config.strict import ConfigError, plain, read
 from lab.store import noise_record, plan_record
 from lab.store.files import dumps
-from lab.store.identity import NUMERICS, run_id
+from lab.store.identity import run_id
 from lab.store.log_line import DIAGNOSTICS, EVALUATION, SAMPLE, SPIKE, STEP, LogLine
 from lab.store.noise_record import NoisePlan, NoiseRecord
 from lab.store.plan_record import PlanRecord
@@ -240,7 +240,7 @@ def test_every_published_run_and_plan_is_written_as_it_was_and_keeps_its_name(pa
         if again != text:
             assert lacking is not None
             assert added(json.loads(text), json.loads(again)).items() <= lacking.items()
-        assert record.numerics == NUMERICS and run_id(record.config) == record.run_id
+        assert run_id(record.config, record.numerics) == record.run_id
     plan_text = path.with_name("plan.json").read_text()
     plan = plan_record.load(path.with_name("plan.json"))
     if lacking is OF_RECIPE_1:

@@ -333,6 +333,6 @@ def test_an_adopted_line_keeps_the_bytes_it_was_published_with(tmp_path):
     store, path = RunStore(tmp_path), ROOT / "results/ffn-gated/nano-stories-cpu-lr/runs.jsonl"
     lines = path.read_text().splitlines()
     old = next(line for line in lines if "label_smoothing" not in line)
-    config = read(RunRecord, json.loads(old)).config
-    assert store.adopt(old, config, ASKED)
-    assert store.published_line(run_id(config)) == old != dumps(plain(store.record(run_id(config))))
+    record = read(RunRecord, json.loads(old))
+    assert store.adopt(old, record.config, ASKED)
+    assert store.published_line(record.run_id) == old != dumps(plain(store.record(record.run_id)))

@@ -5,6 +5,7 @@ numbers go bad.
 import dataclasses
 import errno
 import io
+import json
 import math
 from contextlib import nullcontext
 
@@ -18,6 +19,7 @@ from lab.data.stories import generator as stories
 from lab.model.initializer import initialize
 from lab.model.transformer import Transformer
 from lab.store.log_line import DIAGNOSTICS, EVALUATION, SAMPLE, STEP
+from lab.store.metric import value_of
 from lab.store.run_store import RunStore
 from lab.sweep.local import _settle
 from lab.train import loop, trainer
@@ -311,11 +313,34 @@ def test_a_last_step_that_leaves_no_numbers_has_diverged(shards, tmp_path, monke
     assert summary.bpb is None and summary.warning is None
 
 
-def test_a_run_that_ends_worse_than_unigrams_has_diverged(shards, tmp_path):
+def test_a_run_that_ends_worse_than_unigrams_finishes_and_has_learnt_nothing(shards, tmp_path):
     hopeless = tiny_run(optimizer=dataclasses.replace(tiny_run().optimizer, lr=1e-12))
-    summary = train(hopeless, shards, tmp_path).summary("r")
-    assert summary.state == "diverged" and "above the unigram entropy" in summary.reason
+    store = train(hopeless, shards, tmp_path)
+    summary = store.summary("r")
+    assert (summary.state, summary.reason, summary.learnt) == ("finished", None, False)
     assert summary.bpb > summary.unigram_bpb
+    assert value_of(store.record("r"), "val/bpb") == summary.bpb
+    assert json.loads((tmp_path / "r/summary.json").read_text())["learnt"] is False
+
+
+def test_a_run_that_ends_better_than_unigrams_has_learnt(shards, tmp_path):
+    summary = train(tiny_run(steps=120), shards, tmp_path).summary("r")
+    assert summary.bpb < summary.unigram_bpb and summary.learnt is True
+
+
+def test_a_run_whose_loss_rises_again_to_its_end_has_diverged(shards, tmp_path, monkeypatch):
+    real = trainer.Trainer.step
+
+    def rising(self, step):
+        found = real(self, step)
+        return found._replace(values=found.values | {"train/loss": 1.0 if step < 10 else 2.1})
+
+    monkeypatch.setattr(trainer.Trainer, "step", rising)
+    summary = train(tiny_run(), shards, tmp_path).summary("r")
+    assert summary.state == "diverged" and summary.reason.startswith(
+        "training loss of the last 3 steps is 2.10"
+    )
+    assert summary.steps == 12 and summary.bpb is not None
 
 
 def test_moments_go_by_name(shards):

@@ -167,6 +167,18 @@ def test_a_diverged_run_enters_as_the_loss_before_training_and_is_named():
     assert any(line.startswith("Diverged for seed 1: plain 64x.") for line in found["confounds"])
 
 
+def test_a_run_that_learnt_nothing_enters_with_its_own_loss_and_is_named():
+    plan, records = sweep({"plain_x4": around(1.5), "plain_x64": [2.7, 2.7, 1.6]}, claims=[BETTER])
+    for listed in records[3:5]:
+        listed["summary"]["learnt"] = False
+    records[5]["summary"]["learnt"] = True
+    found = verdict(plan, records)
+    assert found["arms"][1]["bpb"]["mean"] == pytest.approx((2.7 + 2.7 + 1.6) / 3)
+    assert found["arms"][1]["states"] == {"finished": 3} and found["arms"][1]["at_init"] == {}
+    [line] = [line for line in found["confounds"] if "learnt nothing" in line]
+    assert line.startswith("plain 64x learnt nothing for seeds 0, 1: it ended above the unigram entropy")
+
+
 def test_a_diverged_branch_counts_as_a_uniform_guess_and_not_as_its_trained_parent():
     branch = record("b", "diverged")
     branch["config"]["init_from"] = "0123abc@300"
