@@ -88,7 +88,10 @@ def _best_ngram(record: RunRecord, cache: Path) -> tuple[str, dict[str, float]]:
     config = record.config
     folder = prepare(config.data, config.vocab, cache=cache, progress=None)
     lines = baselines(
-        folder, documents=config.evaluation.documents, context_length=config.shape.context_length
+        folder,
+        documents=config.evaluation.documents,
+        most_bytes=config.evaluation.bytes,
+        context_length=config.shape.context_length,
     )
     if not lines:
         raise ConfigError(f"data.stories = {config.data.stories}: too many to count n-grams of.")

@@ -26,7 +26,10 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
     rows = [
         {"id": f"{line.order}-gram", "state": "measured", **plain(line)}
         for line in ngram.baselines(
-            folder, documents=config.evaluation.documents, context_length=config.size.context_length
+            folder,
+            documents=config.evaluation.documents,
+            most_bytes=config.evaluation.bytes,
+            context_length=config.size.context_length,
         )
     ]
     listing.show(rows, as_json=options.json, columns=("id", "bpb", "nats_per_token"))

@@ -122,7 +122,13 @@ RULES: tuple[Rule, ...] = (
     _among("precision.dtype", "float32", "bfloat16"),
     *map(
         _positive,
-        ("evaluation.points", "evaluation.documents", "evaluation.rows", "monitor.diagnostics_every"),
+        (
+            "evaluation.points",
+            "evaluation.documents",
+            "evaluation.bytes",
+            "evaluation.rows",
+            "monitor.diagnostics_every",
+        ),
     ),
     _rule("evaluation.choices", lambda v: v >= 0, "must be 0 or more."),
     _rule("evaluation.samples", lambda v: 0 <= v <= 64, "must be from 0 to 64."),

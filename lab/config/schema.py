@@ -11,7 +11,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab.config.strict import ConfigError, build, neutral
+from lab.config.strict import ConfigError, absent, build, neutral
 
 Settings = dict[str, Any]  # an option as its YAML states it, or a part of it: numbers, truth values, words
 
@@ -211,8 +211,8 @@ class Precision:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """points: evaluations a run, the last at its end; documents: validation documents scored; rows: batch
-    size.
+    """points: evaluations a run, the last at its end; documents: validation documents scored; bytes: of
+    their text at most, whole documents and one at least; rows: batch size.
 
     choices: forced choices of each skill, samples: texts generated, both once at the end. lengths:
     multiples of the context length at which the loss on the same tokens is taken, once at the end
@@ -225,6 +225,7 @@ class Evaluation:
     choices: int = neutral(32)
     samples: int = neutral(4)
     lengths: list[int] = neutral([])
+    bytes: int | None = absent(None)
 
 
 @dataclass(frozen=True)

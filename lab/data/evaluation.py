@@ -75,6 +75,19 @@ class ForcedChoice(NamedTuple):
     other: np.ndarray
 
 
+def scored_documents(shards: Shards, *, documents: int, most_bytes: int | None) -> int:
+    """How many validation documents are scored: of the first `documents` as many as have `most_bytes` of
+    UTF-8 text together, and one at least. They are the same under every tokenizer.
+    """
+    starts = shards.validation_documents[: documents + 1]
+    documents = min(documents, len(shards.validation_documents))
+    if most_bytes is None:
+        return documents
+    end = int(starts[documents]) if documents < len(starts) else len(shards.validation_stream) - 1
+    sizes = np.add.reduceat(shards.token_bytes[shards.validation_stream[:end]], starts[:documents])
+    return max(1, int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), most_bytes, side="right")))
+
+
 def evaluation_batches(
     shards: Shards, context_length: int, *, documents: int, rows: int
 ) -> list[EvaluationBatch]:

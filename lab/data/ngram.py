@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from lab.config.strict import plain, read
-from lab.data.evaluation import scored_rows
+from lab.data.evaluation import scored_documents, scored_rows
 from lab.data.shards import END_OF_TEXT_ID, Shards
 
 UNSEEN = -1
@@ -94,8 +94,14 @@ def _skill_excess(shards: Shards, nats: np.ndarray, context_length: int) -> dict
     return {name: float(t / n) for name, t, n in zip(shards.skills, total, words, strict=True) if n}
 
 
-def baselines(folder: Path, *, documents: int, context_length: int) -> list[NgramLine]:
-    """The baselines of the shards in `folder`, orders 1 to 5; counted once and kept beside the shards."""
+def baselines(
+    folder: Path, *, documents: int, context_length: int, most_bytes: int | None = None
+) -> list[NgramLine]:
+    """The baselines of the shards in `folder`, orders 1 to 5, on the documents that `scored_documents` says;
+    counted once and kept beside the shards.
+    """
+    if most_bytes is not None:
+        documents = scored_documents(Shards.open(folder), documents=documents, most_bytes=most_bytes)
     path = folder / f"ngram-{documents}-{context_length}.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
     if kept.get("version") == VERSION:

@@ -106,9 +106,17 @@ def _set(item: PlannedArm, group: str) -> bool:
     return any(text.partition("=")[0] == group for text in item.arm.overrides)
 
 
-def documents(run: RunConfig, number: int) -> int:
-    """Validation documents that a branch is scored on: the more, the longer it was trained."""
-    return int(run.evaluation.documents * 2 ** min(number, MOST_DOCUMENTS_DOUBLED))
+def scored(run: RunConfig, number: int) -> Evaluation:
+    """The evaluation of a branch, at its end alone: the longer it was trained, the more text is scored."""
+    return _of_documents(run, run.evaluation.documents * 2 ** min(number, MOST_DOCUMENTS_DOUBLED), points=1)
+
+
+def _of_documents(run: RunConfig, documents: int, *, points: int) -> Evaluation:
+    """The run's evaluation on another number of validation documents, with the bound of their bytes in
+    proportion.
+    """
+    most = run.evaluation.bytes and max(1, run.evaluation.bytes * documents // run.evaluation.documents)
+    return dataclasses.replace(run.evaluation, points=points, documents=documents, bytes=most)
 
 
 def trunk_of(item: PlannedArm) -> RunConfig:
@@ -120,9 +128,10 @@ def trunk_of(item: PlannedArm) -> RunConfig:
         run,
         steps=steps,
         schedule=Schedule("constant", warmup_fraction=warm_up / steps, final_fraction=1.0),
-        evaluation=Evaluation(
-            points=2 ** (MOST_HORIZONS - 1),
-            documents=min(TRUNK_DOCUMENTS, run.evaluation.documents),
+        evaluation=dataclasses.replace(
+            _of_documents(
+                run, min(TRUNK_DOCUMENTS, run.evaluation.documents), points=2 ** (MOST_HORIZONS - 1)
+            ),
             rows=TRUNK_ROWS,
             choices=0,
             samples=0,
@@ -170,12 +179,12 @@ def _trunk_job(item: PlannedArm, make: MakeJob, *, seed: int, until: int) -> Job
 def _branch(item: PlannedArm, trunk: Job, number: int) -> PlannedArm:
     """The arm as the branch that ends at the horizon of that number."""
     ladder, run = ladder_of(item), item.run
-    step, scored = ladder.leaves(number), documents(run, number)
+    step = ladder.leaves(number)
     branch = dataclasses.replace(
         run,
         steps=ladder.cooldown(number),
         schedule=DECAY,
-        evaluation=dataclasses.replace(run.evaluation, points=1, documents=scored),
+        evaluation=scored(run, number),
         init_from=f"{trunk.run_id}@{step}",
     )
     seed, length = trunk.config.seed, run.shape.context_length

@@ -285,9 +285,11 @@ def _reference_lines(baseline: PlannedArm, horizons_reached: int) -> tuple[Refer
     """
     from lab.data.ngram import baselines
 
+    scored = horizons.scored(baseline.run, max(0, horizons_reached - 1))
     lines = baselines(
         baseline.shards,
-        documents=horizons.documents(baseline.run, max(0, horizons_reached - 1)),
+        documents=scored.documents,
+        most_bytes=scored.bytes,
         context_length=baseline.run.shape.context_length,
     )
     best = min(lines, key=lambda line: line.bpb)

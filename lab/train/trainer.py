@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lab.config.schema import RunConfig
-from lab.data.evaluation import choice_batches, evaluation_batches
+from lab.data.evaluation import choice_batches, evaluation_batches, scored_documents
 from lab.data.shards import Reading, Shards
 from lab.model.transformer import Transformer
 from lab.store.run_record import SkillSummary
@@ -35,7 +35,9 @@ class Step(NamedTuple):
 
 
 class Trainer:
-    """Takes the steps of a run. `after`: what its parents have read of the training text."""
+    """Takes the steps of a run. `after`: what its parents have read of the training text. documents: how many
+    validation documents it scores.
+    """
 
     def __init__(
         self,
@@ -54,8 +56,9 @@ class Trainer:
         points = config.evaluation.points
         self.evaluation_steps = {round(config.steps * (i + 1) / points) for i in range(points)}
         evaluation = config.evaluation
+        self.documents = scored_documents(shards, documents=evaluation.documents, most_bytes=evaluation.bytes)
         self.validation = evaluation_batches(
-            shards, config.shape.context_length, documents=evaluation.documents, rows=evaluation.rows
+            shards, config.shape.context_length, documents=self.documents, rows=evaluation.rows
         )
 
     def autocast(self) -> Any:
@@ -141,7 +144,7 @@ class Trainer:
             self.shards,
             self.config.shape.context_length,
             choices=evaluation.choices,
-            documents=evaluation.documents,
+            documents=self.documents,
             rows=evaluation.rows,
         )
         right = forced_choices(self.model, choices, self.shards, device=self.device, autocast=self.autocast())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from lab.data.evaluation import choice_batches, evaluation_batches
+from lab.data.evaluation import choice_batches, evaluation_batches, scored_documents
 from lab.data.shards import NO_SKILL, Shards
 from lab.train.evaluate import evaluate, forced_choices, leak, skill_table
 from tests.hand_shards import write_shards
@@ -101,6 +101,32 @@ def test_the_first_documents_only_are_scored(shards: Shards) -> None:
     [batch] = evaluation_batches(shards, 8, documents=1, rows=2)
     assert batch.bytes.sum() == 6
     assert batch.scored.sum() == 4
+
+
+@pytest.mark.parametrize(
+    ("documents", "most_bytes", "scored"),
+    [(3, None, 3), (9, None, 3), (2, None, 2), (3, 50, 3), (9, 50, 3), (3, 49, 2), (3, 45, 2), (3, 44, 1)]
+    + [(3, 6, 1), (3, 5, 1), (1, 45, 1), (2, 10**12, 2)],
+)
+def test_whole_documents_are_scored_as_far_as_their_bytes_reach(
+    shards: Shards, documents: int, most_bytes: int | None, scored: int
+) -> None:
+    # Documents of 1 + 2 + 3, 4 + ... + 9 and 5 bytes: 6, 45 and 50 together.
+    assert scored_documents(shards, documents=documents, most_bytes=most_bytes) == scored
+
+
+def test_the_bound_takes_the_same_documents_under_every_tokenizer(tmp_path: Path) -> None:
+    texts = [b"abc", b"abcdef", b"a", b"ab"]
+    letters = [b"", *(bytes([letter]) for letter in b"abcdef")]
+    one = Shards.open(
+        write_shards(tmp_path / "one", [[1]], [[b - 96 for b in t] for t in texts], vocabulary=letters)
+    )
+    whole = Shards.open(
+        write_shards(tmp_path / "whole", [[1]], [[n + 1] for n in range(4)], vocabulary=[b"", *texts])
+    )
+    for most in range(14):
+        counts = [scored_documents(s, documents=4, most_bytes=most) for s in (one, whole)]
+        assert counts[0] == counts[1] == max(1, sum(sum(map(len, texts[: n + 1])) <= most for n in range(4)))
 
 
 def test_short_rows_stand_together_and_are_padded_little(tmp_path: Path) -> None:

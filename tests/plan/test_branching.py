@@ -13,7 +13,7 @@ import torch
 from lab.config.schema import Schedule, run_config
 from lab.config.strict import ConfigError, plain
 from lab.data.shards import Reading, Shards
-from lab.plan import branch
+from lab.plan import branch, horizons
 from lab.store.identity import run_id
 from lab.store.log_line import STEP
 from lab.store.run_store import RunStore
@@ -302,3 +302,18 @@ def test_json_without_the_key_reads_as_no_parent():
     values = plain(run_of())
     del values["init_from"]
     assert run_config(values).init_from is None
+
+
+def test_a_longer_branch_is_scored_on_more_text_and_the_bound_grows_with_it():
+    asked = dataclasses.replace(tiny_run().evaluation, documents=100, bytes=4000)
+    run = tiny_run(evaluation=asked)
+    found = [horizons.scored(run, number) for number in range(5)]
+    assert [(one.points, one.documents, one.bytes) for one in found] == [
+        (1, 100, 4000),
+        (1, 200, 8000),
+        (1, 400, 16000),
+        (1, 800, 32000),
+        (1, 800, 32000),
+    ]
+    unbounded = tiny_run(evaluation=dataclasses.replace(asked, bytes=None))
+    assert horizons.scored(unbounded, 3) == dataclasses.replace(asked, points=1, documents=800, bytes=None)

@@ -209,6 +209,24 @@ def test_uniform_predictions_cost_log2_of_the_vocabulary_a_byte(shards):
     assert values["val/excess_bpb"] == pytest.approx(math.log2(257) + ends - floor / exact_bytes, rel=1e-6)
 
 
+def test_a_bound_of_bytes_holds_for_the_loss_and_for_the_choices(shards, tmp_path, monkeypatch):
+    bound, asked, real = 2500, [], trainer.choice_batches
+
+    def spied(*args, documents, **others):
+        asked.append(documents)
+        return real(*args, documents=documents, **others)
+
+    monkeypatch.setattr(trainer, "choice_batches", spied)
+    stories_held_out = stories.generate(GRAMMAR, seed=DATA.seed, split="validation", count=4)
+    sizes = [len(story.text.encode()) for story in stories_held_out]
+    assert sum(sizes[:2]) <= bound < sum(sizes[:3])
+    run = tiny_run(evaluation=dataclasses.replace(tiny_run().evaluation, bytes=bound))
+    two = tiny_run(evaluation=dataclasses.replace(tiny_run().evaluation, documents=2))
+    bounded, short = (train(r, shards, tmp_path / str(n)).summary("r") for n, r in enumerate((run, two)))
+    assert bounded.measured["val/bytes"] == sum(sizes[:2]) and asked == [2, 2]
+    assert bounded.measured == short.measured and bounded.skills == short.skills != {}
+
+
 def test_a_run_ends_with_its_skills_and_with_samples(shards, tmp_path):
     store = train(tiny_run(), shards, tmp_path)
     summary, lines = store.summary("r"), store.metrics("r")
