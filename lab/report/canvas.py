@@ -128,9 +128,13 @@ def logarithmic(axes: Axes) -> None:
 
 
 def settled(figure: Figure) -> Figure:
-    """Laid out once, not again for each file format."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    """Laid out once, not again for each drawing."""
+    import matplotlib
+
+    if layout := figure.get_layout_engine():
+        layout.execute(figure)
+    with matplotlib.rc_context({"figure.constrained_layout.use": False}):
+        figure.set_layout_engine(None)  # "none" leaves a stand-in, for which savefig draws twice
     return figure
 
 
