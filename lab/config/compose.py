@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from lab.config.rules import problems_of
 from lab.config.schema import STRUCTURAL, TRAINED, Choice, Config
 from lab.config.strict import ConfigError, build, closest, convert, show
-from lab.config.tree import content, tree
+from lab.config.tree import content, parsed, tree
 
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
@@ -202,11 +202,10 @@ COMPOSITE = ("regularization", "stability")
 
 
 def _parse(override: Override, problems: list[str]) -> Any:
-    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
-        return OverridesParser.create().parse_override(override.text)
+        return parsed(override.text)
     except HydraException:
         key = override.text.partition("=")[0]
         fix = f"Write {key}=VALUE" if "=" not in override.text else f"Quote the value: '{key}=\"...\"'"
