@@ -36,7 +36,7 @@ def tiny_run(**changes: Any) -> c.RunConfig:
         data=DATA,
         vocab=c.Vocab("bytes", 257),
         precision=c.Precision("float32", compile=False),
-        evaluation=c.Evaluation(points=3, documents=4, rows=2, choices=8, samples=4, lengths=[]),
+        evaluation=c.Evaluation(points=3, documents=4, rows=16, choices=8, samples=4, lengths=[]),
         monitor=c.Monitor(4, 3, 4.0, divergence_factor=2.0, divergence_patience=3),
         steps=12,
         rows=4,
