@@ -21,9 +21,6 @@ from tests.paths import ROOT
 from tests.published_sweep import publish
 
 RESULTS = ROOT / "results"
-LEDGER = ledger.load(RESULTS)
-ROWS = LEDGER.rows
-BY_ID = {row.id: row for row in ROWS}
 
 
 def check(claim, *, holds=True, notes=None):
@@ -34,24 +31,35 @@ def registered(kind, **fields):
     return RegisteredClaim("x", says="", notes="", papers=(), kind=kind, **fields)
 
 
+@pytest.fixture(scope="module")
+def committed():
+    """The ledger of the committed results."""
+    return ledger.load(RESULTS)
+
+
+@pytest.fixture(scope="module")
+def rows(committed):
+    return committed.rows
+
+
 def row_of(results, claim):
     return next(row for row in ledger.load(results).rows if row.id == claim)
 
 
-def test_every_claim_of_the_lecture_has_a_row():
-    assert len(ROWS) == len(BY_ID) == 114
-    for row in ROWS:
+def test_every_claim_of_the_lecture_has_a_row(rows):
+    assert len(rows) == len({row.id for row in rows}) == 114
+    for row in rows:
         assert row.state in outcomes.STATES and row.kind in register.KINDS
         assert all(isinstance(text, str) for text in (row.says, row.notes)) and row.papers
         for paper in row.papers:
             assert re.fullmatch(r"\d{4}\.\d{5}|[a-z0-9.-]+(/[\w./-]+)?", paper.where), row.id
             assert 2014 <= paper.year <= 2026
-    assert sum(bool(row.source) for row in ROWS) >= 23  # where notes and sources differ
+    assert sum(bool(row.source) for row in rows) >= 23  # where notes and sources differ
 
 
-def test_arxiv_months_fit_their_years():
+def test_arxiv_months_fit_their_years(rows):
     """An identifier begins with the year and month of its first version."""
-    for row in ROWS:
+    for row in rows:
         for paper in row.papers:
             if paper.where[0].isdigit():
                 assert int("20" + paper.where[:2]) in (paper.year, paper.year - 1), (
@@ -61,41 +69,42 @@ def test_arxiv_months_fit_their_years():
                 assert 1 <= int(paper.where[2:4]) <= 12
 
 
-def test_every_trained_claim_states_its_core_minutes():
-    for row in ROWS:
+def test_every_trained_claim_states_its_core_minutes(rows):
+    for row in rows:
         assert (row.core_minutes.estimate is not None) == (row.kind == "trained"), row.id
 
 
-def test_the_bar_of_computed_and_measured_claims():
-    decided = [row for row in ROWS if row.state in ("reproduced", "contradicted")]
+def test_the_bar_of_computed_and_measured_claims(rows):
+    decided = [row for row in rows if row.state in ("reproduced", "contradicted")]
     assert sum(row.kind == "exact" for row in decided) >= 24
-    measured = [row for row in ROWS if row.kind in ("init", "cost")]
+    measured = [row for row in rows if row.kind in ("init", "cost")]
     assert len(measured) == 6 and all(
         row.state not in (outcomes.NOT_RUN, outcomes.BEYOND) for row in measured
     )
 
 
-def test_a_paper_that_an_ablation_cites_stands_in_the_register():
+def test_a_paper_that_an_ablation_cites_stands_in_the_register(rows):
+    by_id = {row.id: row for row in rows}
     parts = {part: entry.id for entry in register.register() for part in entry.rests_on}
     for path in (ROOT / "ablations").glob("*.yaml"):
         for claim in yaml.safe_load(path.read_text())["claims"]:
             name = parts.get(claim["id"], claim["id"])
-            if name in BY_ID:
-                known = {paper.where for paper in BY_ID[name].papers}
+            if name in by_id:
+                known = {paper.where for paper in by_id[name].papers}
                 cited = set(re.findall(r"\d{4}\.\d{5}", claim["source"]))
                 assert not cited or cited & known, (path.stem, claim["id"], cited)
 
 
-def test_the_committed_ledger_is_what_the_files_say(tmp_path):
+def test_the_committed_ledger_is_what_the_files_say(committed, tmp_path):
     """Run `lab claims --write` and commit where this fails."""
-    path = page.write(LEDGER, tmp_path)
+    path = page.write(committed, tmp_path)
     assert path.read_text() == (RESULTS / path.name).read_text()
 
 
-def test_the_results_of_the_readme_are_those_of_the_ledger():
-    rows = re.findall(r"^\| (.+?) \| (.+?) \| .+ \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    told = {name: verdict for claim, verdict in rows for name in re.findall(r"`([a-z0-9-]+)`", claim)}
-    trained = {row.id: row.state for row in ROWS if row.kind == "trained" and row.evidence}
+def test_the_results_of_the_readme_are_those_of_the_ledger(rows):
+    lines = re.findall(r"^\| (.+?) \| (.+?) \| .+ \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    told = {name: verdict for claim, verdict in lines for name in re.findall(r"`([a-z0-9-]+)`", claim)}
+    trained = {row.id: row.state for row in rows if row.kind == "trained" and row.evidence}
     shared = {name: verdict for name, verdict in told.items() if name in trained}
     assert len(shared) >= 14
     for name, verdict in shared.items():
@@ -111,9 +120,9 @@ def test_links_of_the_ledger_lead_somewhere():
     assert anchors <= set(re.findall(r"^### (.+)$", text, re.M))
 
 
-def test_links_of_the_page_lead_to_what_the_site_has():
+def test_links_of_the_page_lead_to_what_the_site_has(committed):
     """The site has report.html of each published folder, in place of REPORT.md, and the records."""
-    linked = set(re.findall(r'href="([^"#]+)"', page.of_site(LEDGER)))
+    linked = set(re.findall(r'href="([^"#]+)"', page.of_site(committed)))
     own = {link for link in linked if not link.startswith("https://")}
     assert own >= {"exact.jsonl", "ffn-ratio/nano-stories-cpu/report.html"}
     assert not [link for link in own if link.endswith((".md", ".png"))]
