@@ -4,12 +4,14 @@ import statistics
 from typing import TYPE_CHECKING
 
 from lab.commands.listing import show
+from lab.config.strict import ConfigError
 from lab.store.states import END_STATES
 
 if TYPE_CHECKING:
     from lab.plan.planning import Plan
     from lab.store.plan_record import ArmRecord
     from lab.store.run_store import RunStore
+    from lab.verdict.decidable import Decidability
 
 UNMEASURED_FLOPS = {"cpu": 4e10, "cuda": 5e13}  # FLOP/s of one run, until a run here has been timed
 COLUMNS = (
@@ -41,9 +43,28 @@ def show_plan(plan: "Plan", store: "RunStore", *, as_json: bool) -> None:
     open_runs = {run_id for run_id in plan.jobs if store.state(run_id) not in END_STATES}
     flops = sum(_flops(arm) * len(open_runs.intersection(arm.runs.values())) for arm in arms)
     minutes = flops / _flops_per_second(store, device) / workers / 60
+    for one in _decidability(plan):
+        least = one.problem() or f"claim {one.claim}: can be decided with {one.seeds} seeds"
+        finds = f"; finds {one.detectable} with 80 % power" if one.detectable and not one.missing else ""
+        print(f"{least.rstrip('.')}{finds}.")
     print(
         f"{len(plan.jobs)} runs, {len(open_runs)} to train, about {minutes:.0f} min with {workers} at a time"
     )
+
+
+def refuse_undecidable(plan: "Plan") -> None:
+    """Raises ConfigError for claims that the design can't decide, of a plan with the seeds of its file."""
+    problems = [one.problem() for one in _decidability(plan)]
+    found = [problem for problem in problems if problem]
+    if found and plan.record.seeds_in_file is None:
+        raise ConfigError(found)
+
+
+def _decidability(plan: "Plan") -> "list[Decidability]":
+    from lab.plan.ablation import Search
+    from lab.verdict.decidable import decidability
+
+    return decidability(plan.record, tuning_seeds=len((plan.search or Search.standard()).seeds))
 
 
 def _row(arm: "ArmRecord", store: "RunStore") -> dict[str, object]:

@@ -8,6 +8,7 @@ evidence        a plan and records joined into arms whose values pair by seed
 comparison      one arm against another, seed by seed, and what statements make of it
 predicates      the test of each form of claim
 seed_noise      how much equal runs differ by their seed alone
+decidable       whether a design can decide its claims at all
 judgement       outcomes at their levels, family by family and look by look
 confounds       what else differs between the arms
 verdict_record  verdict.json as types

@@ -1,0 +1,86 @@
+"""Can a design decide its claims? The smallest p values, against counts made by hand, and all ablations."""
+
+import math
+
+import pytest
+
+from lab.plan import ablation, planned_arm, planning
+from lab.plan.budget import TrainingText
+from lab.store.claim import Claim
+from lab.store.predicate_forms import Predicate
+from lab.verdict.decidable import decidability, reach, smallest
+from lab.verdict.judgement import hear
+from tests.synthetic_sweep import evidence, sweep
+
+
+def claim(predicate, family=None):
+    asked = Predicate.from_plain(predicate, where="", problems=[])
+    return Claim("c", "", "", "", "val/bpb", (), asked, family)
+
+
+def equivalents(*arms):
+    return {"equivalent": {"among": {"arms": list(arms)}, "margin": 0.01}}
+
+
+def test_a_test_by_changes_of_sign_has_a_smallest_p_value_and_a_t_test_has_none():
+    assert smallest(8) == 1 / 256 and smallest(6) == 1 / 64
+    assert smallest(4) == smallest(17) == 0 and smallest(1) == 1
+
+
+@pytest.mark.parametrize(
+    ("predicate", "levels"),
+    [
+        ({"superior": {"better": "p_x1", "worse": "p_x2", "margin": 0.01}}, (1.0, 1.5, 1.5)),
+        ({"superior": {"better": "p_x2", "worse": "p_x1", "margin": 0.01}}, (1.0, 1.5, 1.5)),
+        (equivalents("p_x1", "p_x2", "p_x3"), (1.0, 1.0, 1.5)),
+        (equivalents("p_x1", "p_x2", "p_x3"), (1.0, 1.0, 1.0)),
+        ({"non_inferior": {"arm": "p_x3", "against": {"family": "p"}, "margin": 0.01}}, (1.0, 1.0, 1.5)),
+        ({"trend": {"along": {"family": "p"}, "direction": "rises", "margin": 0.01}}, (1.0, 1.5, 2.0)),
+        ({"basin": {"family": "p", "inside": [1, 2], "margin": 0.01}}, (1.0, 1.0, 1.5)),
+    ],
+)
+def test_no_evidence_is_clearer_than_the_smallest_p_values(predicate, levels):
+    """Eight seeds that all agree reach just what the design says, on the side for which they speak."""
+    noise = [seed / 1e5 for seed in range(8)]
+    values = {f"p_x{x}": [level + e * x for e in noise] for x, level in zip((1, 2, 3), levels, strict=True)}
+    plan, records = sweep(values, claims=[])
+    found = evidence(plan, records)
+    asked = claim(predicate)
+    if_true, if_false, _ = hear(asked, found).p_values
+    design = reach(asked, found.plan.arms, 8)
+    assert min(if_true - design.true, if_false - design.false) == pytest.approx(0, abs=1e-12)
+    assert if_true >= design.true - 1e-12 and if_false >= design.false - 1e-12
+
+
+def test_three_equivalences_of_three_arms_can_not_be_contradicted_by_8_seeds():
+    """3 statements x 3 pairs x 2 sides over 256 changes of sign: 0.0703, above the 0.04 of the last look."""
+    arms = evidence(*sweep({f"p_x{x}": [1.0] for x in (1, 2, 3)}, claims=[])).plan.arms
+    found = reach(claim({"all": [equivalents("p_x1", "p_x2", "p_x3")] * 3}), arms, 8)
+    assert found.false == pytest.approx(18 / 256) and found.true == 1 / 256
+
+
+def test_ranges_of_rates_are_regroupings_of_tuning_seeds():
+    asked = {"wider": "a", "narrower": "b", "measure": "width", "tolerance": 0.2}
+    found = reach(claim({"lr_range": asked}), (), 3)
+    assert (found.true, found.false) == (1 / 20, 1 / 20)
+    assert reach(claim({"lr_range": asked}), (), 4).true == 1 / math.comb(8, 4)
+
+
+@pytest.fixture
+def plan_of(tmp_path, monkeypatch):
+    corpus = TrainingText("d", 4.0, 10**9, tokenizer_hash="t")
+    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
+    monkeypatch.setattr(planning, "_reference_lines", lambda baseline, reached: ())
+
+    def plan_of(name):
+        extra = list(ablation.load(name).optional_arms)
+        return planning.make(name, ["size=nano"], results=tmp_path, cache=tmp_path, extra_arms=extra)
+
+    return plan_of
+
+
+@pytest.mark.parametrize("name", ablation.names())
+def test_every_claim_of_an_ablation_can_be_reproduced_and_contradicted(name, plan_of):
+    plan = plan_of(name)
+    tuning = len((plan.search or ablation.Search.standard()).seeds)
+    assert [one.problem() for one in decidability(plan.record, tuning_seeds=tuning) if one.problem()] == []
