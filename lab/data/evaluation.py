@@ -24,19 +24,20 @@ class EvaluationBatch:
     """tokens int64 [rows, T + 1], T <= context_length; scored bool [rows, T]: is the prediction of
     tokens[:, t + 1] counted?
 
-    bytes, language int64 [rows]: UTF-8 bytes scored, and the index of their language or -1. skill uint8
-    [rows, T + 1]: of the word that a token of the exact part belongs to, NO_SKILL outside; floor float64
-    [rows, T + 1]: surprisal in nats of the word that ends at a token of the exact part, NaN elsewhere.
-    exact_bytes: UTF-8 bytes of the exact part.
+    document, bytes, language int64 [rows]: the document's number, the UTF-8 bytes scored, and the index of
+    their language or -1. skill uint8 [rows, T + 1]: of the word that a token of the exact part belongs to,
+    NO_SKILL outside; floor float64 [rows, T + 1]: surprisal in nats of the word that ends at a token of the
+    exact part, NaN elsewhere. exact_bytes int64 [rows]: UTF-8 bytes of the exact part.
     """
 
     tokens: np.ndarray
     scored: np.ndarray
+    document: np.ndarray
     bytes: np.ndarray
     language: np.ndarray
     skill: np.ndarray
     floor: np.ndarray
-    exact_bytes: int
+    exact_bytes: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -132,11 +133,11 @@ def _evaluation_batch(
     scored = np.zeros((rows, length), dtype=bool)
     skill = np.full(tokens.shape, NO_SKILL, dtype=np.uint8)
     floor = np.full(tokens.shape, np.nan)
-    language = np.full(rows, -1)
-    for row, (document, first, last, exact) in enumerate(chunk):
+    document, language = np.full(rows, -1), np.full(rows, -1)
+    for row, (number, first, last, exact) in enumerate(chunk):
         tokens[row, : last - first + 1] = shards.validation_stream[first : last + 1]
         scored[row, : last - first] = True
-        language[row] = shards.validation_language[document]
+        document[row], language[row] = number, shards.validation_language[number]
         if exact > first:
             skill[row, 1 : exact - first + 1] = shards.validation_skill[first + 1 : exact + 1]
             floor[row, 1 : exact - first + 1] = shards.validation_floor[first + 1 : exact + 1]
@@ -144,11 +145,12 @@ def _evaluation_batch(
     return EvaluationBatch(
         tokens,
         scored,
+        document,
         (sizes[:, 1:] * scored).sum(axis=1),
         language,
         skill,
         floor,
-        exact_bytes=int(sizes[skill != NO_SKILL].sum()),
+        exact_bytes=(sizes * (skill != NO_SKILL)).sum(axis=1),
     )
 
 

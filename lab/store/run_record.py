@@ -138,7 +138,9 @@ class Summary:
     ("val/bpb", "train/loss", "val/excess/facts"), None where it is not finite or was not evaluated.
     undefined_lengths says why the loss at a length isn't known; warning what is wrong with the numbers.
     learnt: whether the last val/bpb is at most unigram_bpb, the unigram entropy of the validation text; None
-    where a run didn't reach its end, and in records from before it was noted.
+    where a run didn't reach its end, and in records from before it was noted. group_bpb, group_excess_bpb:
+    val/bpb and val/excess_bpb at the end of each group of validation documents (lab/train/evaluate.py), None
+    for the same runs.
     """
 
     state: str
@@ -157,6 +159,8 @@ class Summary:
     skills: dict[str, SkillSummary] = dataclasses.field(default_factory=dict)
     undefined_lengths: dict[str, str] | None = None
     learnt: bool | None = None
+    group_bpb: tuple[float, ...] | None = None
+    group_excess_bpb: tuple[float, ...] | None = None
 
     @property
     def bpb(self) -> float | None:
@@ -202,6 +206,8 @@ class _SummaryKeys:
     skills: dict[str, SkillSummary] = neutral({})
     undefined_lengths: dict[str, str] | None = absent(None)
     learnt: bool | None = absent(None)
+    group_bpb: tuple[float, ...] | None = absent(None)
+    group_excess_bpb: tuple[float, ...] | None = absent(None)
 
 
 class TrainPoint(NamedTuple):

@@ -11,6 +11,7 @@ validation text has leaked into training or a sum is wrong.
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from lab.data.shards import NO_SKILL, Shards
 from lab.store.run_record import SkillSummary
 
 LEAK_STANDARD_ERRORS = 3.0
+GROUPS = 32  # of documents; as many as a published line has room for
+GROUP_DIGITS = 6
 EVALUATED = (  # by every evaluation; languages and skills come on top
     "val/loss",
     "val/bpb",
@@ -37,6 +40,21 @@ EVALUATED = (  # by every evaluation; languages and skills come on top
 Forward = Callable[..., Any]
 
 
+@dataclass(frozen=True)
+class TextScore:
+    """What an evaluation found. values: by their names, see `evaluate`.
+
+    group_bpb, group_excess_bpb: val/bpb and val/excess_bpb of each group of documents, which are those of
+    equal number modulo 32; fewer groups where fewer documents are scored, none of the excess where no floor
+    is known. Two models scored on the same text have the same groups, whose differences say how much the
+    text's sampling matters.
+    """
+
+    values: dict[str, float | int | None]
+    group_bpb: tuple[float, ...]
+    group_excess_bpb: tuple[float, ...] | None
+
+
 @torch.no_grad()
 def evaluate(
     forward: Forward,
@@ -45,17 +63,17 @@ def evaluate(
     *,
     device: str,
     autocast: AbstractContextManager,
-) -> dict[str, float | int | None]:
+) -> TextScore:
     """Plain cross-entropy with nothing dropped.
 
-    val/loss and val/entropy of the predictions (nats a token), val/bpb and val/bytes are over every scored
-    token, val/bpb/<language> over those of one language. Over the exact part of val/exact_bytes, in bits a
-    byte of it, None where there is none: val/floor_bpb, val/excess_bpb, val/excess_error (its standard
+    Values: val/loss and val/entropy of the predictions (nats a token), val/bpb and val/bytes are over every
+    scored token, val/bpb/<language> over those of one language. Over the exact part of val/exact_bytes, in
+    bits a byte of it, None where there is none: val/floor_bpb, val/excess_bpb, val/excess_error (its standard
     error over stories) and val/excess/<skill>, which sum to val/excess_bpb.
     """
     nats_of_row, excess_of_row = [], []
     excess_of_skill = np.zeros(len(shards.skills))
-    tokens, exact_bytes, floor, entropy = 0, 0, 0.0, 0.0
+    tokens, floor, entropy = 0, 0.0, 0.0
     for batch in batches:
         rows = torch.from_numpy(batch.tokens).to(device)
         with autocast:
@@ -66,16 +84,20 @@ def evaluate(
         nats_of_row.append((nats * batch.scored).sum(axis=1))
         entropy += float(_entropy(logits)[torch.from_numpy(batch.scored).to(device)].sum(dtype=torch.float64))
         tokens += int(batch.scored.sum())
-        if not batch.exact_bytes:
+        if not batch.exact_bytes.any():
+            excess_of_row.append(np.zeros(len(nats)))
             continue
         exact = batch.skill != NO_SKILL
         excess = _word_nats(logits, nats, batch, shards) - np.nan_to_num(batch.floor)
         excess_of_skill += np.bincount(batch.skill[exact], excess[exact], minlength=len(shards.skills))
-        excess_of_row.append(excess[exact.any(axis=1)].sum(axis=1))
+        excess_of_row.append(excess.sum(axis=1))
         floor += float(np.nansum(batch.floor))
-        exact_bytes += batch.exact_bytes
-    row_nats, row_bytes = np.concatenate(nats_of_row), np.concatenate([batch.bytes for batch in batches])
+    row_nats, row_excess = np.concatenate(nats_of_row), np.concatenate(excess_of_row)
+    row_bytes = np.concatenate([batch.bytes for batch in batches])
+    row_exact = np.concatenate([batch.exact_bytes for batch in batches])
+    row_document = np.concatenate([batch.document for batch in batches])
     row_language = np.concatenate([batch.language for batch in batches])
+    exact_bytes = int(row_exact.sum())
     values: dict[str, float | int | None] = dict.fromkeys(EVALUATED)
     values |= {
         "val/loss": float(row_nats.sum()) / tokens,
@@ -85,11 +107,13 @@ def evaluate(
         "val/exact_bytes": exact_bytes or None,
     }
     if exact_bytes:
-        bits, of_story = math.log(2) * exact_bytes, np.concatenate(excess_of_row)
+        bits, of_story = math.log(2) * exact_bytes, row_excess[row_exact > 0]
         error = float(of_story.std(ddof=1)) * math.sqrt(len(of_story)) if len(of_story) > 1 else None
-        values["val/excess_bpb"] = float(of_story.sum()) / bits
-        values["val/excess_error"] = None if error is None else error / bits
-        values["val/floor_bpb"] = floor / bits
+        values |= {
+            "val/excess_bpb": float(of_story.sum()) / bits,
+            "val/excess_error": None if error is None else error / bits,
+            "val/floor_bpb": floor / bits,
+        }
         values |= {
             f"val/excess/{name}": float(nats) / bits
             for name, nats in zip(shards.skills, excess_of_skill, strict=True)
@@ -99,7 +123,22 @@ def evaluate(
         if sizes[index]:
             bits = math.log(2) * sizes[index]
             values[f"val/bpb/{shards.languages[index]}"] = float(row_nats[row_language == index].sum() / bits)
-    return values
+    return TextScore(
+        values,
+        group_bpb=_by_group(row_document, row_nats, row_bytes),
+        group_excess_bpb=_by_group(row_document, row_excess, row_exact) if exact_bytes else None,
+    )
+
+
+def _by_group(document: np.ndarray, nats: np.ndarray, sizes: np.ndarray) -> tuple[float, ...]:
+    """Bits a byte of each group, from the document, the nats and the bytes of each row; a group without bytes
+    is left out.
+    """
+    filled = document >= 0
+    group = document[filled] % GROUPS
+    of_group = np.bincount(group, sizes[filled])
+    bits = np.bincount(group, nats[filled])[of_group > 0] / math.log(2)
+    return tuple(float(f"{value:.{GROUP_DIGITS}g}") for value in bits / of_group[of_group > 0])
 
 
 def _entropy(logits: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from lab.store.run_record import Summary
 from lab.store.run_store import RunStore
 from lab.store.spikes import SIGNALS
 from lab.train import snapshot as checkpoint
-from lab.train.evaluate import EVALUATED, leak
+from lab.train.evaluate import EVALUATED, TextScore, leak
 from lab.train.lengths import name_of, undefined
 from lab.train.optimizer import optimizer_of
 from lab.train.stability import StabilityMonitor
@@ -64,6 +64,7 @@ def train(
         )
     evaluations = [line.values for line in logged if line.kind == EVALUATION]
     evaluated: Measured | None = evaluations[-1] if evaluations else None
+    score: TextScore | None = None  # the same where this process evaluated
     monitor = StabilityMonitor(config, {signal: [line[signal] for line in lines] for signal in SIGNALS})
     trainer = Trainer(config, shards, model, optimizer, device=device, after=after)
     log = store.open_metrics(run_id, after=step)
@@ -96,7 +97,8 @@ def train(
             if diagnostics:
                 records.append(at(DIAGNOSTICS, values=diagnostics))
             if not reason and step in trainer.evaluation_steps:
-                evaluated = trainer.evaluate() | (trainer.lengths() if step == config.steps else {})
+                score = trainer.evaluate()
+                evaluated = score.values | (trainer.lengths() if step == config.steps else {})
                 records.append(at(EVALUATION, values=evaluated))
             if not reason and step == config.steps and is_number(evaluated):
                 records += [at(SAMPLE, values=sample) for sample in trainer.samples()]
@@ -119,6 +121,7 @@ def train(
             seconds=seconds,
             reason=reason,
             evaluated=evaluated,
+            score=score,
         )
     finally:
         log.close()
@@ -141,16 +144,20 @@ def _finish(
     seconds: float,
     reason: str | None,
     evaluated: Measured | None,
+    score: TextScore | None,
 ) -> str:
     """Write the summary. reason: why the run stopped before its end, None where it took all its steps."""
     shards, model = trainer.shards, trainer.model
-    lengths, learnt = trainer.config.evaluation.lengths, None
+    lengths = trainer.config.evaluation.lengths
+    learnt: bool | None = None
+    at_end: TextScore | None = None
     if evaluated is None or not is_number(evaluated):
         reason = reason or f"validation loss not finite at step {steps}"
         evaluated = dict.fromkeys(EVALUATED)
     elif not reason:
         learnt = evaluated["val/bpb"] <= shards.unigram_bpb
         reason = monitor.divergence_at_end()
+        at_end = score or trainer.evaluate()  # once more where the run was killed after its last evaluation
     losses, tokens = monitor.history["train/loss"], steps * trainer.tokens_per_step
     summary = Summary(
         state="diverged" if reason else "finished",
@@ -163,6 +170,8 @@ def _finish(
         tokens_per_second=tokens / seconds if seconds else None,
         unigram_bpb=shards.unigram_bpb,
         learnt=learnt,
+        group_bpb=at_end.group_bpb if at_end else None,
+        group_excess_bpb=at_end.group_excess_bpb if at_end else None,
         attention_kernel=model.attention_kernel,
         warning=leak(evaluated),
         spikes=monitor.summary(),

@@ -17,7 +17,7 @@ from lab.model.transformer import Transformer
 from lab.store.run_record import SkillSummary
 from lab.store.spikes import SIGNALS
 from lab.train.continuation import samples
-from lab.train.evaluate import evaluate, forced_choices, skill_table
+from lab.train.evaluate import TextScore, evaluate, forced_choices, skill_table
 from lab.train.lengths import evaluate_lengths
 from lab.train.loss import cross_entropy, log_z, uniform_cross_entropy, z_loss
 from lab.train.schedule import factor
@@ -117,7 +117,7 @@ class Trainer:
         self.optimizer.step()
         return Step(values, diagnostics, read, None)
 
-    def evaluate(self) -> dict[str, Any]:
+    def evaluate(self) -> TextScore:
         """Rows vary in length, so uncompiled."""
         autocast = self.autocast()
         return evaluate(self.model, self.validation, self.shards, device=self.device, autocast=autocast)

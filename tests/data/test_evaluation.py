@@ -81,9 +81,14 @@ def oracle(rows: torch.Tensor) -> SimpleNamespace:
     return SimpleNamespace(logits=logits)
 
 
+def uniform(vocab_size: int):
+    """Every next token is as likely as any other."""
+    return lambda rows: SimpleNamespace(logits=torch.zeros(*rows.shape, vocab_size))
+
+
 def scored(forward, shards: Shards, *, context_length: int = 6, rows: int = 2, documents: int = 3) -> dict:
     batches = evaluation_batches(shards, context_length, documents=documents, rows=rows)
-    return evaluate(forward, batches, shards, device="cpu", autocast=nullcontext())
+    return evaluate(forward, batches, shards, device="cpu", autocast=nullcontext()).values
 
 
 def test_every_token_is_scored_once_and_its_bytes_are_counted(shards: Shards) -> None:
@@ -94,7 +99,7 @@ def test_every_token_is_scored_once_and_its_bytes_are_counted(shards: Shards) ->
     assert second.tokens.tolist() == [[0, 5, 0, 0, 0], [0] * 5, [0] * 5]
     assert second.scored.sum() == 2
     assert second.bytes.tolist() == [5, 0, 0]
-    assert first.exact_bytes == 0 and (first.skill == NONE).all()
+    assert not first.exact_bytes.any() and (first.skill == NONE).all()
 
 
 def test_the_first_documents_only_are_scored(shards: Shards) -> None:
@@ -148,10 +153,10 @@ def test_the_exact_part_is_whole_words_of_first_rows(tmp_path: Path) -> None:
     first, second = evaluation_batches(Shards.open(folder), 5, documents=2, rows=2)
     assert first.tokens.tolist() == [[0, 4, 5, 6, 7, 8], [0, 1, 2, 0, 0, 0]]
     assert first.skill.tolist() == [[NONE, 0, 0, 1, NONE, NONE], [NONE, 0, 0, NONE, NONE, NONE]]
-    assert first.exact_bytes == (1 + 2) + (4 + 5 + 6)
+    assert first.exact_bytes.tolist() == [4 + 5 + 6, 1 + 2]
     assert np.nansum(first.floor, axis=1).tolist() == [2.5, 1.5]
     assert second.tokens.tolist() == [[8, 9, 0, 0, 0, 0], [0] * 6]
-    assert second.scored.sum() == 2 and second.exact_bytes == 0
+    assert second.scored.sum() == 2 and not second.exact_bytes.any()
     [whole] = evaluation_batches(Shards.open(folder), 7, documents=2, rows=2)
     assert np.nansum(whole.floor, axis=1).tolist() == [6.5, 1.5]
     # A row that is full at a word's last token can't say that the word ends there.
@@ -182,7 +187,7 @@ def test_skills_sum_to_the_total_for_any_model(known: Shards) -> None:
 
 
 def test_a_uniform_model_pays_for_tokens_and_for_the_end_of_the_last_word(known: Shards) -> None:
-    values = scored(lambda rows: SimpleNamespace(logits=torch.zeros(*rows.shape, 7)), known)
+    values = scored(uniform(7), known)
     # Of seven tokens three follow a word's end: the end of text, " " and " c". Eight tokens in three texts.
     bits = 8 * math.log2(7) + 3 * math.log2(7 / 3)
     assert values["val/excess_bpb"] == pytest.approx((bits - 5) / 11, rel=1e-6)
@@ -192,14 +197,14 @@ def test_a_uniform_model_pays_for_tokens_and_for_the_end_of_the_last_word(known:
 
 
 def test_the_standard_error_is_that_of_the_sum_over_stories(known: Shards) -> None:
-    values = scored(lambda rows: SimpleNamespace(logits=torch.zeros(*rows.shape, 7)), known)
+    values = scored(uniform(7), known)
     end, token = math.log2(7 / 3), math.log2(7)
     excess = np.array([3 * token + end - 1, 2 * token + end - 2, 3 * token + end - 2])
     assert values["val/excess_error"] == pytest.approx(np.std(excess, ddof=1) * math.sqrt(3) / 11, rel=1e-6)
 
 
 def test_without_a_floor_there_is_no_excess(shards: Shards) -> None:
-    values = scored(lambda rows: SimpleNamespace(logits=torch.zeros(*rows.shape, 10)), shards)
+    values = scored(uniform(10), shards)
     assert values["val/excess_bpb"] is None and values["val/floor_bpb"] is None and leak(values) is None
     assert not any(key.startswith("val/excess/") for key in values)
 
@@ -208,10 +213,46 @@ def test_languages_have_bits_per_byte_of_their_own(tmp_path: Path) -> None:
     folder = write_shards(
         tmp_path / "s", [[1]], [[1, 2], [3], [4, 4]], languages=["de", "sw"], language=[1, 0, -1]
     )
-    values = scored(lambda rows: SimpleNamespace(logits=torch.zeros(*rows.shape, 10)), Shards.open(folder))
+    values = scored(uniform(10), Shards.open(folder))
     assert values["val/bpb/sw"] == pytest.approx(3 * math.log2(10) / 3)  # two tokens and the end, for 3 bytes
     assert values["val/bpb/de"] == pytest.approx(2 * math.log2(10) / 3)
     assert values["val/bpb"] == pytest.approx(8 * math.log2(10) / 14)
+
+
+def test_groups_of_documents_have_bits_a_byte_of_their_own(tmp_path: Path) -> None:
+    """40 documents: those from number 32 on join the first eight groups. Rows of 3 tokens cut long ones."""
+    documents = [[1 + n % 9] * (1 + n % 5) for n in range(40)]
+    folder = Shards.open(write_shards(tmp_path / "s", [[1]], documents))
+    batches = evaluation_batches(folder, 3, documents=40, rows=7)
+    found = evaluate(uniform(10), batches, folder, device="cpu", autocast=nullcontext())
+    tokens, sizes = [0] * 32, [0] * 32
+    for n, document in enumerate(documents):
+        tokens[n % 32] += len(document) + 1
+        sizes[n % 32] += sum(document)  # token n stands for n bytes
+    expected = [math.log2(10) * count / size for count, size in zip(tokens, sizes, strict=True)]
+    assert found.group_bpb == pytest.approx(expected, rel=1e-5) and found.group_excess_bpb is None
+    mean = sum(bpb * size for bpb, size in zip(found.group_bpb, sizes, strict=True)) / sum(sizes)
+    assert mean == pytest.approx(found.values["val/bpb"], rel=1e-5)
+    few = evaluate(
+        uniform(10),
+        evaluation_batches(folder, 3, documents=5, rows=7),
+        folder,
+        device="cpu",
+        autocast=nullcontext(),
+    )
+    assert few.group_bpb == pytest.approx(
+        [math.log2(10) * (n + 2) / ((n + 1) ** 2) for n in range(5)], rel=1e-5
+    )
+    assert all(len(f"{bpb:.12g}".replace(".", "").lstrip("0")) <= 6 for bpb in found.group_bpb)
+
+
+def test_the_excess_of_groups_is_over_their_exact_part(known: Shards) -> None:
+    batches = evaluation_batches(known, 3, documents=3, rows=2)
+    found = evaluate(uniform(7), batches, known, device="cpu", autocast=nullcontext())
+    # Rows of three tokens know "ab", "a c" and "a", of 2, 2 and 1 tokens, 2, 3 and 1 bytes, 1, 2 and 1 bits.
+    end, token = math.log2(7 / 3), math.log2(7)
+    expected = [(2 * token + end - 1) / 2, (2 * token + end - 2) / 3, (token + end - 1) / 1]
+    assert found.group_excess_bpb == pytest.approx(expected, rel=1e-5)
 
 
 def test_forced_choices_compare_whole_continuations(known: Shards) -> None:
@@ -237,7 +278,7 @@ def test_a_choice_that_does_not_fit_a_row_is_left_out(known: Shards) -> None:
 
 def test_the_skill_table_is_in_bits_a_word(known: Shards) -> None:
     batches = evaluation_batches(known, 6, documents=3, rows=2)
-    values = scored(lambda rows: SimpleNamespace(logits=torch.zeros(*rows.shape, 7)), known)
+    values = scored(uniform(7), known)
     table = skill_table(values, {"second": 0.5}, batches, known)
     assert table["first"].words == 3 and table["first"].floor == pytest.approx(1.0)
     assert table["second"].floor == pytest.approx(2 / 3)

@@ -319,6 +319,17 @@ def test_a_line_that_a_full_disk_takes_in_part_is_written_whole(store, monkeypat
     assert [line.step for line in store.metrics(run)] == [1, 2]
 
 
+def test_the_longest_published_line_has_room_for_groups_of_documents():
+    paths = (ROOT / "results").glob("*/*/runs.jsonl")
+    lines = [line for path in paths for line in path.read_text().splitlines()]
+    record = read(RunRecord, json.loads(max(lines, key=len)))
+    groups = tuple(round(1.12345 + n / 100, 5) for n in range(32))
+    summary = dataclasses.replace(record.ended, learnt=True, group_bpb=groups, group_excess_bpb=groups)
+    line = line_of(dataclasses.replace(record, summary=summary))
+    assert len(line) <= 8192
+    assert read(RunRecord, json.loads(line)).ended == summary
+
+
 @pytest.mark.parametrize("damaged", [b'{"a": 1}\n{"a": \n', b'{"a": 1}\n7\n', b'{"a": 1}\n{"a": "\xff"}\n'])
 def test_a_damaged_line_of_a_committed_file_is_named(tmp_path, damaged):
     path = tmp_path / "runs.jsonl"

@@ -179,7 +179,7 @@ def test_dropout_changes_training_and_never_evaluation(shards, tmp_path):
             reader,
             device="cpu",
             autocast=nullcontext(),
-        )
+        ).values
         for rate in (0.0, 0.5)
     )
     assert without == with_dropout
@@ -198,7 +198,7 @@ def test_uniform_predictions_cost_log2_of_the_vocabulary_a_byte(shards):
     torch.nn.init.zeros_(model.head.weight)
     reader = Shards.open(shards)
     batches = evaluation_batches(reader, 24, documents=4, rows=2)
-    values = evaluate(model, batches, reader, device="cpu", autocast=nullcontext())
+    values = evaluate(model, batches, reader, device="cpu", autocast=nullcontext()).values
     assert values["val/loss"] == pytest.approx(math.log(257), rel=1e-6)
     assert values["val/bytes"] == sum(sizes)
     assert values["val/bpb"] == pytest.approx(math.log2(257) * (1 + 4 / sum(sizes)), rel=1e-6)
@@ -227,11 +227,31 @@ def test_a_bound_of_bytes_holds_for_the_loss_and_for_the_choices(shards, tmp_pat
     assert bounded.measured == short.measured and bounded.skills == short.skills != {}
 
 
+def test_a_run_keeps_the_loss_of_its_groups_of_documents_also_where_it_was_killed(
+    shards, tmp_path, monkeypatch
+):
+    summary = train(tiny_run(), shards, tmp_path / "whole").summary("r")
+    assert len(summary.group_bpb) == len(summary.group_excess_bpb) == 4  # as many as documents
+    assert min(summary.group_bpb) < summary.bpb < max(summary.group_bpb)
+
+    def killed(*args, **others):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "_finish", killed)
+        train(tiny_run(), shards, tmp_path / "killed")
+    assert RunStore(tmp_path / "killed").summary("r") is None
+    again = train(tiny_run(), shards, tmp_path / "killed").summary("r")
+    assert (again.group_bpb, again.measured) == (summary.group_bpb, summary.measured)
+
+
 def test_a_run_ends_with_its_skills_and_with_samples(shards, tmp_path):
     store = train(tiny_run(), shards, tmp_path)
     summary, lines = store.summary("r"), store.metrics("r")
     of_skills = sum(skill.excess * skill.words for skill in summary.skills.values())
-    exact_bytes = sum(b.exact_bytes for b in evaluation_batches(Shards.open(shards), 24, documents=4, rows=2))
+    exact_bytes = sum(
+        b.exact_bytes.sum() for b in evaluation_batches(Shards.open(shards), 24, documents=4, rows=2)
+    )
     assert of_skills == pytest.approx(summary.measured["val/excess_bpb"] * exact_bytes, rel=1e-6)
     written = [line for line in lines if line.kind == SAMPLE]
     assert len(written) == 4 and {line.step for line in written} == {12}
