@@ -15,7 +15,7 @@ import numpy as np
 
 from lab.data.shards import END_OF_TEXT_ID, NO_SKILL, Shards
 
-PADDED_TO = 64
+MOST_SHAPES = 16  # lengths of rows that are met: few, and little is padding
 MOST_LANGUAGES = 12
 
 
@@ -101,7 +101,7 @@ def evaluation_batches(
     """
     found = sorted(scored_rows(shards, context_length, documents), key=lambda row: row.first - row.last)
     chunks = [found[i : i + rows] for i in range(0, len(found), rows)]
-    return [_evaluation_batch(shards, chunk, rows, context_length) for chunk in chunks]
+    return [_evaluation_batch(shards, chunk, context_length) for chunk in chunks]
 
 
 def scored_rows(shards: Shards, context_length: int, documents: int) -> list[ScoredRow]:
@@ -125,19 +125,17 @@ def _last_word_end(shards: Shards, first: int, last: int) -> int:
     return first + 1 + int(known[-1]) if len(known) else first
 
 
-def _evaluation_batch(
-    shards: Shards, chunk: list[ScoredRow], rows: int, context_length: int
-) -> EvaluationBatch:
+def _evaluation_batch(shards: Shards, chunk: list[ScoredRow], context_length: int) -> EvaluationBatch:
     length = _padded(max(row.last - row.first for row in chunk), context_length)
+    rows = len(chunk)
     tokens = np.full((rows, length + 1), END_OF_TEXT_ID, dtype=np.int64)
     scored = np.zeros((rows, length), dtype=bool)
     skill = np.full(tokens.shape, NO_SKILL, dtype=np.uint8)
     floor = np.full(tokens.shape, np.nan)
-    document, language = np.full(rows, -1), np.full(rows, -1)
-    for row, (number, first, last, exact) in enumerate(chunk):
+    document = np.array([row.document for row in chunk])
+    for row, (_, first, last, exact) in enumerate(chunk):
         tokens[row, : last - first + 1] = shards.validation_stream[first : last + 1]
         scored[row, : last - first] = True
-        document[row], language[row] = number, shards.validation_language[number]
         if exact > first:
             skill[row, 1 : exact - first + 1] = shards.validation_skill[first + 1 : exact + 1]
             floor[row, 1 : exact - first + 1] = shards.validation_floor[first + 1 : exact + 1]
@@ -147,7 +145,7 @@ def _evaluation_batch(
         scored,
         document,
         (sizes[:, 1:] * scored).sum(axis=1),
-        language,
+        shards.validation_language[document].astype(np.int64),
         skill,
         floor,
         exact_bytes=(sizes * (skill != NO_SKILL)).sum(axis=1),
@@ -205,5 +203,6 @@ def _choice_batch(picked: list[ForcedChoice], context_length: int) -> ChoiceBatc
 
 
 def _padded(length: int, most: int) -> int:
-    """A multiple of PADDED_TO, or `most`: few shapes are met."""
-    return min(most, math.ceil(length / PADDED_TO) * PADDED_TO)
+    """At least `length` tokens: a multiple of a sixteenth of `most`, or `most` itself."""
+    step = max(1, most // MOST_SHAPES)
+    return min(most, math.ceil(length / step) * step)

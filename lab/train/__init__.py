@@ -8,6 +8,7 @@ optimizer       the optimizers: an axis
 schedule        the learning rate over a run: an axis
 recipe          whether there is code for the optimizer and the schedule of a run
 evaluate        validation loss, and the excess over the floor where it is known
+surprisal       what each prediction costs, in nats, from logits
 lengths         the same loss at other lengths of context
 continuation    texts that a model writes
 stability       spikes as they come, and divergence

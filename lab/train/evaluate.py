@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from lab.data.evaluation import MOST_LANGUAGES, ChoiceBatch, EvaluationBatch
 from lab.data.shards import NO_SKILL, Shards
 from lab.store.run_record import SkillSummary
+from lab.train.surprisal import Surprisal, end_nats, surprisal
 
 LEAK_STANDARD_ERRORS = 3.0
 GROUPS = 32  # of documents; as many as a published line has room for
@@ -74,21 +74,17 @@ def evaluate(
     nats_of_row, excess_of_row = [], []
     excess_of_skill = np.zeros(len(shards.skills))
     tokens, floor, entropy = 0, 0.0, 0.0
+    starts_word = torch.from_numpy(shards.starts_word).to(device)
     for batch in batches:
         rows = torch.from_numpy(batch.tokens).to(device)
         with autocast:
             logits = forward(rows[:, :-1]).logits
-        logits = logits.float()
-        losses = F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), reduction="none")
-        nats = losses.view(batch.scored.shape).double().cpu().numpy()
-        nats_of_row.append((nats * batch.scored).sum(axis=1))
-        entropy += float(_entropy(logits)[torch.from_numpy(batch.scored).to(device)].sum(dtype=torch.float64))
+        costs = surprisal(logits, rows[:, 1:], starts_word)
+        nats_of_row.append((costs.token * batch.scored).sum(axis=1))
+        entropy += float(costs.entropy[batch.scored].sum())
         tokens += int(batch.scored.sum())
-        if not batch.exact_bytes.any():
-            excess_of_row.append(np.zeros(len(nats)))
-            continue
         exact = batch.skill != NO_SKILL
-        excess = _word_nats(logits, nats, batch, shards) - np.nan_to_num(batch.floor)
+        excess = _word_nats(costs, batch, shards) - np.nan_to_num(batch.floor)
         excess_of_skill += np.bincount(batch.skill[exact], excess[exact], minlength=len(shards.skills))
         excess_of_row.append(excess.sum(axis=1))
         floor += float(np.nansum(batch.floor))
@@ -134,36 +130,22 @@ def _by_group(document: np.ndarray, nats: np.ndarray, sizes: np.ndarray) -> tupl
     """Bits a byte of each group, from the document, the nats and the bytes of each row; a group without bytes
     is left out.
     """
-    filled = document >= 0
-    group = document[filled] % GROUPS
-    of_group = np.bincount(group, sizes[filled])
-    bits = np.bincount(group, nats[filled])[of_group > 0] / math.log(2)
+    of_group = np.bincount(document % GROUPS, sizes)
+    bits = np.bincount(document % GROUPS, nats)[of_group > 0] / math.log(2)
     return tuple(float(f"{value:.{GROUP_DIGITS}g}") for value in bits / of_group[of_group > 0])
 
 
-def _entropy(logits: Tensor) -> Tensor:
-    """Nats a prediction, [..., vocab_size] -> [...]."""
-    return torch.logsumexp(logits, -1) - (logits.softmax(-1) * logits).sum(-1)
-
-
-def _word_nats(logits: Tensor, nats: np.ndarray, batch: EvaluationBatch, shards: Shards) -> np.ndarray:
+def _word_nats(costs: Surprisal, batch: EvaluationBatch, shards: Shards) -> np.ndarray:
     """float64 [rows, T + 1]: what each token of the exact part costs, that a word ends counted at its own
     last token.
     """
-    costs = np.pad(nats, ((0, 0), (1, 0))) * (batch.skill != NO_SKILL)
+    nats = np.pad(costs.token, ((0, 0), (1, 0))) * (batch.skill != NO_SKILL)
     row, position = np.nonzero(shards.starts_word[batch.tokens[:, 1:]] & (batch.skill[:, :-1] != NO_SKILL))
-    boundary = _end_nats(logits[row, position], shards.starts_word)
-    costs[row, position] += boundary
+    boundary = costs.end[row, position]
+    nats[row, position] += boundary
     continues = batch.skill[row, position + 1] != NO_SKILL
-    costs[row[continues], position[continues] + 1] -= boundary[continues]
-    return costs
-
-
-def _end_nats(logits: Tensor, starts_word: np.ndarray) -> np.ndarray:
-    """float64 [n]: -ln P(a word ends before the next token), from next-token logits [n, vocab_size]."""
-    starting = torch.from_numpy(np.flatnonzero(starts_word)).to(logits.device)
-    nats = torch.logsumexp(logits, dim=-1) - torch.logsumexp(logits[:, starting], dim=-1)
-    return nats.double().cpu().numpy()
+    nats[row[continues], position[continues] + 1] -= boundary[continues]
+    return nats
 
 
 @torch.no_grad()
@@ -179,16 +161,16 @@ def forced_choices(
     0.5.
     """
     right, asked = np.zeros(len(shards.skills)), np.zeros(len(shards.skills))
+    starts_word = torch.from_numpy(shards.starts_word).to(device)
     for batch in batches:
         rows = torch.from_numpy(batch.tokens).to(device)
         with autocast:
             logits = forward(rows).logits
-        logits = logits.float()
-        losses = F.cross_entropy(logits[:, :-1].transpose(1, 2), rows[:, 1:], reduction="none")
-        nats, index = losses.double().cpu().numpy(), np.arange(1, batch.tokens.shape[1])
-        continued = (index >= batch.start[:, None]) & (index < batch.end[:, None])
-        last = logits[torch.arange(len(rows)), torch.from_numpy(batch.end - 1)]
-        costs = (nats * continued).sum(axis=1) + _end_nats(last, shards.starts_word)
+        index = np.arange(1, batch.tokens.shape[1])
+        row, before = np.nonzero((index >= batch.start[:, None]) & (index < batch.end[:, None]))
+        losses = F.cross_entropy(logits[row, before].float(), rows[row, before + 1], reduction="none")
+        ends = end_nats(logits[np.arange(len(rows)), batch.end - 1].float(), starts_word)
+        costs = np.bincount(row, losses.double().cpu().numpy()) + ends.double().cpu().numpy()
         truth, other = costs[::2], costs[1::2]
         right += np.bincount(batch.skill, (truth < other) + 0.5 * (truth == other), len(shards.skills))
         asked += np.bincount(batch.skill, minlength=len(shards.skills))
