@@ -53,10 +53,12 @@ def show_plan(plan: "Plan", store: "RunStore", *, as_json: bool) -> None:
 
 
 def refuse_undecidable(plan: "Plan") -> None:
-    """Raises ConfigError for claims that the design can't decide, of a plan with the seeds of its file."""
+    """Raises ConfigError for claims that the design can't decide, of a plan with the seeds and arms of its
+    file.
+    """
     problems = [one.problem() for one in _decidability(plan)]
     found = [problem for problem in problems if problem]
-    if found and plan.record.seeds_in_file is None:
+    if found and plan.record.seeds_in_file is None and not plan.record.flags:
         raise ConfigError(found)
 
 

@@ -66,21 +66,28 @@ def test_ranges_of_rates_are_regroupings_of_tuning_seeds():
     assert reach(claim({"lr_range": asked}), (), 4).true == 1 / math.comb(8, 4)
 
 
-@pytest.fixture
-def plan_of(tmp_path, monkeypatch):
+def sets_of_arms():
+    """(ablation, optional arms, claims): the claims that an ablation has as it stands, and those that each set
+    of optional arms is for.
+    """
+    for name in ablation.names():
+        asked = ablation.load(name)
+        optional = [
+            tuple(sorted({*one.needs, *one.predicate.arms()} & asked.optional_arms.keys()))
+            for one in asked.claims
+        ]
+        for extra in dict.fromkeys(optional):
+            yield name, extra, [c.id for c, of in zip(asked.claims, optional, strict=True) if of == extra]
+
+
+@pytest.mark.parametrize(("name", "extra", "claims"), list(sets_of_arms()))
+def test_every_claim_of_an_ablation_can_be_reproduced_and_contradicted(
+    name, extra, claims, tmp_path, monkeypatch
+):
     corpus = TrainingText("d", 4.0, 10**9, tokenizer_hash="t")
     monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
     monkeypatch.setattr(planning, "_reference_lines", lambda baseline, reached: ())
-
-    def plan_of(name):
-        extra = list(ablation.load(name).optional_arms)
-        return planning.make(name, ["size=nano"], results=tmp_path, cache=tmp_path, extra_arms=extra)
-
-    return plan_of
-
-
-@pytest.mark.parametrize("name", ablation.names())
-def test_every_claim_of_an_ablation_can_be_reproduced_and_contradicted(name, plan_of):
-    plan = plan_of(name)
+    plan = planning.make(name, ["size=nano"], results=tmp_path, cache=tmp_path, extra_arms=extra)
     tuning = len((plan.search or ablation.Search.standard()).seeds)
-    assert [one.problem() for one in decidability(plan.record, tuning_seeds=tuning) if one.problem()] == []
+    found = {one.claim: one.problem() for one in decidability(plan.record, tuning_seeds=tuning)}
+    assert {claim: found[claim] for claim in claims} == dict.fromkeys(claims)
