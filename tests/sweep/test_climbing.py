@@ -213,4 +213,4 @@ def test_the_rate_between_is_the_lowest_point_of_the_parabola_at_the_last_horizo
 def test_the_horizon_of_an_arm_with_fewer_tokens_a_step_is_the_same():
     assert horizons.written(614_400) == "0.6M" and horizons.written(12_288_000) == "12.3M"
     assert horizons.Ladder(300).cooldown(4) == 960
-    assert horizons.documents(tiny_run(), 9) == 8 * horizons.documents(tiny_run(), 0)
+    assert horizons.scored(tiny_run(), 9).documents == 8 * horizons.scored(tiny_run(), 0).documents
