@@ -32,6 +32,7 @@ WARMED_UP_FOR = 2  # the horizon of which a warm-up is a fraction
 NEAR = 0.05  # how far a horizon that is asked for may lie from one that there is
 TRUNK_DOCUMENTS, TRUNK_ROWS = 32, 16
 MOST_DOCUMENTS_DOUBLED = 3  # doublings of the documents that a branch is scored on
+SAMPLES_FROM, CHOICES_FROM = 1, 2  # the first horizon with each
 DECAY = Schedule("linear", warmup_fraction=0.0, final_fraction=0.0)
 
 
@@ -107,8 +108,17 @@ def _set(item: PlannedArm, group: str) -> bool:
 
 
 def scored(run: RunConfig, number: int) -> Evaluation:
-    """The evaluation of a branch, at its end alone: the longer it was trained, the more text is scored."""
-    return _of_documents(run, run.evaluation.documents * 2 ** min(number, MOST_DOCUMENTS_DOUBLED), points=1)
+    """The evaluation of a branch, at its end alone: the longer it was trained, the more text is scored, so
+    that all of it stays below a tenth of the steps. Early branches make no choices, which cost as much as
+    20 steps.
+    """
+    documents = run.evaluation.documents * 2 ** min(number, MOST_DOCUMENTS_DOUBLED)
+    of = _of_documents(run, documents, points=1)
+    return dataclasses.replace(
+        of,
+        choices=of.choices if number >= CHOICES_FROM else 0,
+        samples=of.samples if number >= SAMPLES_FROM else 0,
+    )
 
 
 def _of_documents(run: RunConfig, documents: int, *, points: int) -> Evaluation:

@@ -67,8 +67,8 @@ def test_ranges_of_rates_are_regroupings_of_tuning_seeds():
 
 
 def sets_of_arms():
-    """(ablation, optional arms, claims): the claims that an ablation has as it stands, and those that each set
-    of optional arms is for.
+    """(ablation, optional arms, claims): the claims that an ablation has as it stands, and those that each
+    set of optional arms is for.
     """
     for name in ablation.names():
         asked = ablation.load(name)
