@@ -7,14 +7,17 @@ Statements are what predicates make of comparisons (lab/verdict/predicates.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import fmean
 
 from lab.store.metric import Metric
 from lab.verdict import stats, wording
-from lab.verdict.evidence import MeasuredArm
-from lab.verdict.stats import Estimate
+from lab.verdict.direction import LINE_THROUGH, further, path
+from lab.verdict.evidence import METRIC, MeasuredArm
+from lab.verdict.stats import Beyond, Estimate
+from lab.verdict.text_error import beyond_seeds
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,9 @@ class Comparison:
 
     `diverged` has the arms with diverged runs, which enter as before training unless the metric counts a
     run's own steps. Where that leaves nothing to tell which side is worse, as where both diverged for one
-    seed, `ranked` is False and every p value is 1.
+    seed, `ranked` is False and every p value is 1. `beyond` is the variance of the mean that seeds don't
+    show (lab/verdict/text_error.py); `later` what the differences are heading for (lab/verdict/direction.py):
+    a difference is small only where that is small too.
     """
 
     arm: str
@@ -33,22 +38,27 @@ class Comparison:
     sample: tuple[float, ...]
     diverged: tuple[MeasuredArm, ...]
     ranked: bool
+    beyond: Beyond | None = None
+    later: tuple[float, ...] = ()
 
     @cached_property
     def estimate(self) -> Estimate:
-        return stats.estimate(self.sample)
+        return stats.estimate(self.sample, beyond=self.beyond)
 
     def p_above(self, margin: float) -> float:
         """p value for: `arm` is worse than `against` by more than `margin`."""
-        return stats.p_greater(self.sample, margin) if self.ranked else 1.0
+        return stats.p_greater(self.sample, margin, beyond=self.beyond) if self.ranked else 1.0
 
     def p_below(self, margin: float) -> float:
         """p value for: `arm` is worse than `against` by less than `margin`, or better."""
-        return stats.p_less(self.sample, margin) if self.ranked else 1.0
+        return stats.p_less(self.sample, margin, beyond=self.beyond) if self.ranked else 1.0
 
     def p_within(self, margin: float) -> float:
         """p value for: the difference is smaller than `margin` either way."""
-        return stats.p_equivalent(self.sample, margin) if self.ranked else 1.0
+        if not self.ranked:
+            return 1.0
+        now = stats.p_equivalent(self.sample, margin, beyond=self.beyond)
+        return max(now, stats.p_equivalent(self.later, margin)) if self.later else now
 
     def p_outside(self, margin: float) -> float:
         """p value for: the difference is larger than `margin` one way or the other."""
@@ -81,7 +91,9 @@ def compare(a: MeasuredArm, b: MeasuredArm, metric: Metric) -> Comparison:
     sample = tuple(metric.worse_by(one[seed], other[seed]) for seed in shared)
     diverged = tuple(arm for arm in (a, b) if arm.diverged)
     ranked = bool(shared) and (metric.of_own_steps or not a.diverged & b.diverged)
-    return Comparison(a.name, b.name, f"{a.label} against {b.label}", metric, sample, diverged, ranked)
+    label = f"{a.label} against {b.label}"
+    beyond, later = _of_loss([a], [b], metric, sample)
+    return Comparison(a.name, b.name, label, metric, sample, diverged, ranked, beyond, later)
 
 
 def interaction(a: MeasuredArm, b: MeasuredArm, c: MeasuredArm, d: MeasuredArm, metric: Metric) -> Comparison:
@@ -96,7 +108,21 @@ def interaction(a: MeasuredArm, b: MeasuredArm, c: MeasuredArm, d: MeasuredArm, 
     ranked = bool(sample) and (metric.of_own_steps or not both)
     diverged = tuple(arm for arm in (a, b, c, d) if arm.diverged)
     names = f"{a.name} - {b.name}", f"{c.name} - {d.name}"
-    return Comparison(*names, label, metric, sample, diverged, ranked)
+    beyond, later = _of_loss([a, d], [b, c], metric, sample)
+    return Comparison(*names, label, metric, sample, diverged, ranked, beyond, later)
+
+
+def _of_loss(
+    plus: Sequence[MeasuredArm], minus: Sequence[MeasuredArm], metric: Metric, sample: Sequence[float]
+) -> tuple[Beyond | None, tuple[float, ...]]:
+    """What seeds don't show of a difference of bits per byte, in its own unit, and what it is heading for."""
+    if metric.name != METRIC or not sample:
+        return None, ()
+    beyond, along = beyond_seeds(plus, minus), path(plus, minus)
+    if beyond:  # logarithms as fractions
+        beyond = replace(beyond, variance=beyond.variance * (1 + fmean(sample)) ** 2)
+    later = further(along.differences[-LINE_THROUGH:]) if along else ()
+    return beyond, tuple(map(math.expm1, later))
 
 
 @dataclass(frozen=True)

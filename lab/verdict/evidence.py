@@ -25,9 +25,24 @@ from lab.store.plan_record import ArmRecord, PlanRecord, SearchRecord
 from lab.store.predicate_forms import Group
 from lab.store.run_record import Likeness, RunRecord, likeness
 from lab.verdict import lr_range
+from lab.verdict.rate_choice import choice_variance
 
-METRIC = "val/bpb"
+METRIC, EXCESS = "val/bpb", "val/excess_bpb"
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class AtHorizon:
+    """What an arm measured at one horizon, seed by seed: bits a byte, and those of finished runs above the
+    exact floor.
+    """
+
+    tokens: int
+    scores: dict[int, float]
+    excess: dict[int, float]
+
+    def only(self, seeds: Sequence[int]) -> AtHorizon:
+        return AtHorizon(self.tokens, _kept(self.scores, seeds), _kept(self.excess, seeds))
 
 
 @dataclass(frozen=True)
@@ -37,7 +52,9 @@ class MeasuredArm:
     `states` maps seed to run state ("excluded" for a run unlike the others, "spared" for one that no open
     claim needed); `values` maps seed to metric and
     holds finished runs only, `at_init` those that diverged; `x` is None on an axis without numbers; `records`
-    maps seed to the record of every run that is neither pending nor excluded.
+    maps seed to the record of every run that is neither pending nor excluded. `path` has the horizons of a
+    plan with some, the last one too. Under protocol 2 `groups` has bits a byte of groups of the validation
+    documents by seed, and `choice_variance` what the choice of its rate adds to that of its relative loss.
     """
 
     name: str
@@ -49,6 +66,9 @@ class MeasuredArm:
     records: dict[int, RunRecord]
     values: dict[int, float]
     at_init: dict[int, float] = field(default_factory=dict)
+    path: tuple[AtHorizon, ...] = ()
+    groups: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    choice_variance: float = 0.0
 
     @property
     def scores(self) -> dict[int, float]:
@@ -66,16 +86,14 @@ class MeasuredArm:
 
     def only(self, seeds: Sequence[int]) -> MeasuredArm:
         """The arm as if just these seeds had been planned."""
-
-        def kept(of: dict[int, T]) -> dict[int, T]:
-            return {seed: value for seed, value in of.items() if seed in seeds}
-
         return replace(
             self,
-            states=kept(self.states),
-            records=kept(self.records),
-            values=kept(self.values),
-            at_init=kept(self.at_init),
+            states=_kept(self.states, seeds),
+            records=_kept(self.records, seeds),
+            values=_kept(self.values, seeds),
+            at_init=_kept(self.at_init, seeds),
+            path=tuple(at.only(seeds) for at in self.path),
+            groups=_kept(self.groups, seeds),
         )
 
 
@@ -178,7 +196,32 @@ def gather(plan: PlanRecord, records: Iterable[RunRecord], *, exact: Iterable[Ex
     checks: dict[str, list[ExactCheck]] = {}
     for check in exact:
         checks.setdefault(check.claim, []).append(check)
-    return _joined(plan, {record.run_id: record for record in records}, METRIC, checks)
+    found = _joined(plan, {record.run_id: record for record in records}, METRIC, checks)
+    return _with_paths(found) if plan.horizons else found
+
+
+def _with_paths(evidence: Evidence) -> Evidence:
+    """The evidence with what every arm measured at each horizon."""
+    horizons = evidence.plan.horizons
+    at = [evidence.at_horizon(number) for number in range(len(horizons))]
+    excess = [found.by(EXCESS) for found in at]
+    return replace(
+        evidence,
+        arms=tuple(
+            replace(
+                arm,
+                path=tuple(
+                    AtHorizon(tokens, found.arms[i].scores, above.arms[i].values)
+                    for tokens, found, above in zip(horizons, at, excess, strict=True)
+                ),
+            )
+            for i, arm in enumerate(evidence.arms)
+        ),
+    )
+
+
+def _kept(of: dict[int, T], seeds: Sequence[int]) -> dict[int, T]:
+    return {seed: value for seed, value in of.items() if seed in seeds}
 
 
 def _joined(
@@ -204,7 +247,11 @@ def _joined(
                 states[seed] = by_id[run_id].state
                 if states[seed] not in ("pending", "running"):
                     used[seed] = by_id[run_id]
-        arms.append(_remeasured(_unmeasured(arm, states, used), metric))
+        measured = _remeasured(_unmeasured(arm, states, used), metric)
+        if plan.protocol > 1:
+            variance = choice_variance(plan.search, arm.name)
+            measured = replace(measured, groups=_groups(used), choice_variance=variance)
+        arms.append(measured)
     return Evidence(
         plan,
         by_id,
@@ -216,6 +263,15 @@ def _joined(
         noise=_fitting(plan.noise, alike),
         exact=exact,
     )
+
+
+def _groups(records: dict[int, RunRecord]) -> dict[int, tuple[float, ...]]:
+    """The losses of groups of validation documents of the runs that finished."""
+    return {
+        seed: record.summary.group_bpb
+        for seed, record in records.items()
+        if record.summary and record.state == "finished" and record.summary.group_bpb
+    }
 
 
 def _unmeasured(arm: ArmRecord, states: dict[int, str], used: dict[int, RunRecord]) -> MeasuredArm:
@@ -273,7 +329,22 @@ def pooled(arms: Sequence[MeasuredArm], label: str) -> MeasuredArm:
         records={},
         values={seed: score for seed, score in scores.items() if seed not in diverged},
         at_init={seed: score for seed, score in scores.items() if seed in diverged},
+        path=tuple(_pooled_at([arm.path[k] for arm in arms]) for k in range(len(first.path))),
+        groups={
+            seed: tuple(map(fmean, zip(*(arm.groups[seed] for arm in arms), strict=False)))
+            for seed in set.intersection(*(set(arm.groups) for arm in arms))
+        },
+        choice_variance=sum(arm.choice_variance for arm in arms) / len(arms) ** 2,
     )
+
+
+def _pooled_at(of: Sequence[AtHorizon]) -> AtHorizon:
+    """The means within each seed that all of them have."""
+    scores, excess = (
+        {seed: fmean(one[seed] for one in listed) for seed in set.intersection(*map(set, listed))}
+        for listed in ([at.scores for at in of], [at.excess for at in of])
+    )
+    return AtHorizon(of[0].tokens, scores, excess)
 
 
 def relative_differences(a: MeasuredArm, b: MeasuredArm) -> list[float]:

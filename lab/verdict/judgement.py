@@ -17,6 +17,8 @@ from lab.store.metric import SEARCHED
 from lab.store.predicate_forms import Exact, Margin, Part, Trend, arms_of, families_of, margin_of
 from lab.verdict import seed_noise, stats
 from lab.verdict.comparison import Statement, every, some
+from lab.verdict.course import direction_of, undecided
+from lab.verdict.direction import Direction
 from lab.verdict.evidence import Evidence, MeasuredArm
 from lab.verdict.outcomes import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 from lab.verdict.predicates import SEEDLESS, NotRun, statements
@@ -27,12 +29,18 @@ Levels = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Hearing:
-    """What the evidence has to say on a claim; without statements, the outcome is given with its reason."""
+    """What the evidence has to say on a claim; without statements, the outcome is given with its reason.
+
+    undecided: why the claim is inconclusive whatever its statements come to; empty where nothing is in the
+    way.
+    """
 
     statements: tuple[Statement, ...] = ()
     outcome: str = ""
     why: str = ""
     could_find: tuple[Statement, ...] = ()  # of the seeds at hand, where planned ones are missing
+    direction: Direction | None = None
+    undecided: str = ""
 
     @cached_property
     def known(self) -> list[Statement]:
@@ -110,7 +118,9 @@ def hear(claim: Claim, evidence: Evidence) -> Hearing:
             return Hearing(outcome=INCONCLUSIVE, why=why, could_find=could_find)
         if arms and len(evidence.seeds) == 1 and not _speaks_for_one_seed(claim):
             return Hearing(outcome=INCONCLUSIVE, why="single run per arm: no interval, so no verdict")
-        return Hearing(_statements(claim, evidence))
+        made = _statements(claim, evidence)
+        going = direction_of(claim, evidence) if evidence.plan.protocol > 1 else None
+        return Hearing(made, direction=going, undecided=undecided(claim, evidence, going))
     except NotRun as reason:
         return Hearing(outcome=NOT_RUN, why=str(reason))
 
@@ -123,6 +133,8 @@ def outcome_of(hearing: Hearing, levels: Levels) -> str:
         return hearing.outcome
     if not hearing.known:
         return NOT_RUN
+    if hearing.undecided:
+        return INCONCLUSIVE
     for outcome, p_value, level in zip(
         (REPRODUCED, CONTRADICTED, SMALL), hearing.p_values, levels, strict=True
     ):

@@ -20,6 +20,7 @@ from lab.store.claim import Claim
 from lab.store.metric import named
 from lab.store.plan_record import AxisRecord, MatchRecord, PlanRecord, ReferenceLine, SearchRecord
 from lab.store.predicate_forms import Predicate
+from lab.verdict import direction_simulation
 from lab.verdict.evidence import METRIC, Evidence, MeasuredArm
 from lab.verdict.judgement import Judgement, judge
 from lab.verdict.outcomes import CONTRADICTED, REPRODUCED, SMALL
@@ -352,7 +353,8 @@ def main() -> None:
         run(case, experiments=options.experiments, powered=powered, seed=options.seed) for case in cases()
     ]
     family = families(experiments=options.experiments, seed=options.seed)
-    print(table(rows, experiments=options.experiments, family=family), end="")
+    print(table(rows, experiments=options.experiments, family=family))
+    print(direction_simulation.table(experiments=powered, seed=options.seed), end="")
 
 
 if __name__ == "__main__":

@@ -63,11 +63,38 @@ class Estimate:
         return f"{self.mean:+{form}} {unit}".rstrip() + f" ({interval})"
 
 
-def estimate(sample: Sequence[float], *, confidence: float = 0.95) -> Estimate:
-    """Mean of `sample` (finite numbers, at least one) with its two-sided interval."""
+@dataclass(frozen=True)
+class Beyond:
+    """A variance of a mean that the spread of its sample doesn't show, and its degrees of freedom."""
+
+    variance: float
+    degrees: float
+
+    @classmethod
+    def sum(cls, parts: Sequence[Beyond]) -> Beyond:
+        """That of a sum of independent parts (Satterthwaite 1946, doi 10.2307/3002019)."""
+        variance = math.fsum(part.variance for part in parts)
+        uncertain = math.fsum(part.variance**2 / part.degrees for part in parts)
+        return cls(variance, variance**2 / uncertain if uncertain else math.inf)
+
+    def with_spread(self, sd: float, n: int) -> Beyond:
+        """The whole variance of a mean of n numbers that spread by sd."""
+        return Beyond.sum([self, Beyond(sd**2 / n, n - 1)])
+
+
+def estimate(sample: Sequence[float], *, confidence: float = 0.95, beyond: Beyond | None = None) -> Estimate:
+    """Mean of `sample` (finite numbers, at least one) with its two-sided interval.
+
+    With a variance beyond the sample's it is the wider one of that without it and of Student's t with both.
+    """
     n, mean, sd = _moments(sample)
     if sd is None:
         return Estimate(n, mean, None, None, None)
+    if beyond is not None and beyond.variance > 0:
+        whole, narrow = beyond.with_spread(sd, n), estimate(sample, confidence=confidence)
+        half = t_quantile(0.5 + confidence / 2, degrees=whole.degrees) * math.sqrt(whole.variance)
+        assert narrow.low is not None and narrow.high is not None
+        return Estimate(n, mean, sd, min(narrow.low, mean - half), max(narrow.high, mean + half))
     if FLIPPED_INTERVAL_FROM <= n <= FLIPS_TO:
         import numpy as np
 
@@ -78,13 +105,21 @@ def estimate(sample: Sequence[float], *, confidence: float = 0.95) -> Estimate:
     return Estimate(n, mean, sd, mean - half, mean + half)
 
 
-def p_greater(sample: Sequence[float], than: float) -> float:
-    """p value of the one-sided test whose alternative is: the mean is greater than `than`. 1 for n = 1."""
+def p_greater(sample: Sequence[float], than: float, *, beyond: Beyond | None = None) -> float:
+    """p value of the one-sided test whose alternative is: the mean is greater than `than`. 1 for n = 1.
+
+    With a variance beyond the sample's it is the larger one of the test without it and of Student's t with
+    both.
+    """
     from scipy.special import stdtr
 
     n, mean, sd = _moments(sample)
     if sd is None:
         return 1.0
+    if beyond is not None and beyond.variance > 0:
+        whole = beyond.with_spread(sd, n)
+        joint = float(stdtr(whole.degrees, (than - mean) / math.sqrt(whole.variance)))
+        return max(joint, p_greater(sample, than))
     if FLIPS_FROM <= n <= FLIPS_TO:
         return p_flipped([_beyond(value, than) for value in sample])
     if sd == 0:
@@ -102,16 +137,16 @@ def _beyond(value: float, bound: float) -> float:
     return 0.0 if math.isclose(value, bound, rel_tol=ROUNDING) else value - bound
 
 
-def p_less(sample: Sequence[float], than: float) -> float:
+def p_less(sample: Sequence[float], than: float, *, beyond: Beyond | None = None) -> float:
     """p value of the one-sided test whose alternative is: the mean is less than `than`. 1 for n = 1."""
-    return p_greater([-value for value in sample], -than)
+    return p_greater([-value for value in sample], -than, beyond=beyond)
 
 
-def p_equivalent(sample: Sequence[float], margin: float) -> float:
+def p_equivalent(sample: Sequence[float], margin: float, *, beyond: Beyond | None = None) -> float:
     """p value of TOST: the mean lies inside -margin..margin (for t: at or below 0.05 exactly when the 90 %
     interval does).
     """
-    return max(p_less(sample, margin), p_greater(sample, -margin))
+    return max(p_less(sample, margin, beyond=beyond), p_greater(sample, -margin, beyond=beyond))
 
 
 def p_flipped(sample: Sequence[float]) -> float:
@@ -187,7 +222,7 @@ def look_levels(looks: Sequence[int], alpha: float = ALPHA) -> list[float]:
     return [EARLY_SHARE * alpha / early] * early + [(1 - EARLY_SHARE) * alpha] if early else [alpha]
 
 
-def t_quantile(probability: float, *, degrees: int) -> float:
+def t_quantile(probability: float, *, degrees: float) -> float:
     """Quantile of Student's t distribution: 4.303 for probability 0.975 and 2 degrees of freedom."""
     from scipy.special import stdtrit
 

@@ -11,6 +11,7 @@ from lab.store.files import read_record
 from lab.store.plan_record import AxisRecord, MatchRecord
 from lab.store.predicate_forms import Predicate
 from lab.store.run_record import Likeness
+from lab.verdict.direction import Direction
 from lab.verdict.evidence import Excluded
 from lab.verdict.stats import Estimate
 
@@ -39,13 +40,25 @@ class ArmLevel:
 
 
 @dataclass(frozen=True)
+class ArmAtHorizon:
+    """How an arm did at one horizon: bits a byte, those above the exact floor, and the paired difference to
+    the baseline.
+    """
+
+    tokens: int
+    bpb: Estimate | None
+    excess_bpb: Estimate | None
+    difference_percent: Estimate | None
+
+
+@dataclass(frozen=True)
 class ArmVerdict:
     """One arm: level, spread, and paired difference to the baseline over the seeds both have, in bits a byte.
 
     states counts the runs; values has the finished seeds, at_init what diverged ones enter with. There is
     no difference where both diverged for the same seed. Of a searched plan also the best learning rate,
     whether it lies inside the grid, the mean loss above the best one, and how the arm does at the common
-    rate.
+    rate, if it was trained there. path: of a plan with horizons, how it did at each.
     """
 
     name: str
@@ -63,15 +76,12 @@ class ArmVerdict:
     interior: bool | None = absent(None)
     lr_sensitivity: float | None = absent(None)
     same_lr: ArmLevel | None = absent(None)
+    path: tuple[ArmAtHorizon, ...] = absent(())
 
     def to_plain(self) -> dict[str, Any]:
-        searched = (
-            "best_lr",
-            "interior",
-            "lr_sensitivity",
-            "same_lr",
-        )  # null stands for a range that is not known
-        left_out = searched if self.same_lr is None else ()
+        searched = ("best_lr", "interior", "lr_sensitivity")  # null stands for a range that is not known
+        left_out = [*(searched if self.best_lr is None else ())]
+        left_out += [name for name in ("same_lr", "path") if not getattr(self, name)]
         return {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.name not in left_out}
 
 
@@ -146,6 +156,7 @@ class ClaimVerdict:
     seeds: int
     looks: tuple[int, ...]
     same_lr: SameRateOutcome | None = absent(None)
+    direction: Direction | None = absent(None)
 
 
 @dataclass(frozen=True)
@@ -167,6 +178,8 @@ class Verdict:
     claims: tuple[ClaimVerdict, ...]
     excluded: tuple[Excluded, ...]
     confounds: tuple[str, ...]
+    protocol: int = absent(1)
+    horizons: tuple[int, ...] = absent(())
 
 
 def load(path: Path) -> Verdict:

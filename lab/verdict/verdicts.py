@@ -22,6 +22,7 @@ from lab.verdict.evidence import METRIC, Evidence, MeasuredArm, is_searched
 from lab.verdict.judgement import Judgement, judge
 from lab.verdict.outcomes import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 from lab.verdict.verdict_record import (
+    ArmAtHorizon,
     ArmLevel,
     ArmVerdict,
     ClaimVerdict,
@@ -43,8 +44,10 @@ def verdict(evidence: Evidence) -> Verdict:
     plan = evidence.plan
     arms, claims = [_described(arm, evidence) for arm in evidence.arms], _judged(evidence)
     if is_searched(plan):
+        arms = [_searched(arm, evidence) for arm in arms]
+    if is_searched(plan) and any(arm.runs_same_lr for arm in plan.arms):
         same = evidence.at_one_rate()
-        arms = [_searched(arm, evidence, same) for arm in arms]
+        arms = [_at_one_rate(arm, evidence, same) for arm in arms]
         at_one_rate = {found.id: found for found in _judged(same) if found.looks}
         claims = [_with_same_rate(claim, at_one_rate.get(claim.id), evidence) for claim in claims]
     return Verdict(
@@ -63,6 +66,8 @@ def verdict(evidence: Evidence) -> Verdict:
         claims=tuple(claims),
         excluded=evidence.excluded,
         confounds=tuple(confounds(plan, evidence)),
+        protocol=plan.protocol,
+        horizons=plan.horizons,
     )
 
 
@@ -153,7 +158,7 @@ def _written(claim: Claim, judgement: Judgement, evidence: Evidence) -> ClaimVer
         predicate=claim.predicate,
         family=claim.family,
         outcome=outcome,
-        why=_why(listed, outcome) if listed else hearing.why,
+        why=hearing.undecided or (_why(listed, outcome) if listed else hearing.why),
         parts=tuple(
             PartVerdict(s.text, answer, _p_values(s, judgement) if s.known else None) for s, answer in listed
         ),
@@ -165,6 +170,7 @@ def _written(claim: Claim, judgement: Judgement, evidence: Evidence) -> ClaimVer
         margins_percent=tuple(sorted(100 * m for m in margins if m is not None)) if metric.relative else (),
         seeds=judgement.seeds,
         looks=judgement.looks,
+        direction=hearing.direction,
     )
 
 
@@ -250,18 +256,25 @@ def _with_same_rate(claim: ClaimVerdict, same: ClaimVerdict | None, evidence: Ev
     return replace(claim, same_lr=found)
 
 
-def _searched(arm: ArmVerdict, evidence: Evidence, same: Evidence) -> ArmVerdict:
-    """The arm with its best rate, how sharp that is, and how it does at the rate common to all arms."""
+def _searched(arm: ArmVerdict, evidence: Evidence) -> ArmVerdict:
+    """The arm with its best rate and how sharp that is."""
     search = evidence.search
     assert search is not None
-    level = _described(same.arm(arm.name), same)
     return replace(
         arm,
         best_lr=search.best[arm.name],
         interior=search.interior[arm.name],
         lr_sensitivity=search.sensitivity[arm.name],
-        same_lr=ArmLevel(search.common, level.states, level.bpb, level.difference, level.difference_percent),
     )
+
+
+def _at_one_rate(arm: ArmVerdict, evidence: Evidence, same: Evidence) -> ArmVerdict:
+    """The arm with how it does at the rate common to all arms."""
+    search = evidence.search
+    assert search is not None
+    level = _described(same.arm(arm.name), same)
+    at_common = ArmLevel(search.common, level.states, level.bpb, level.difference, level.difference_percent)
+    return replace(arm, same_lr=at_common)
 
 
 def _described(arm: MeasuredArm, evidence: Evidence) -> ArmVerdict:
@@ -273,7 +286,7 @@ def _described(arm: MeasuredArm, evidence: Evidence) -> ArmVerdict:
     difference = relative = None
     if shared and (comparison := compare(arm, baseline, evidence.metric)).ranked:
         difference = stats.estimate([scores[seed] - baseline.scores[seed] for seed in shared])
-        relative = stats.estimate(comparison.sample).times(100)
+        relative = comparison.estimate.times(100)
     states = list(arm.states.values())
     return ArmVerdict(
         arm.name,
@@ -287,4 +300,23 @@ def _described(arm: MeasuredArm, evidence: Evidence) -> ArmVerdict:
         bpb=stats.estimate(list(scores.values())) if scores else None,
         difference=difference,
         difference_percent=relative,
+        path=_path(arm, evidence),
     )
+
+
+def _path(arm: MeasuredArm, evidence: Evidence) -> tuple[ArmAtHorizon, ...]:
+    """How the arm did at each horizon, and against the baseline of the same seeds."""
+    found = []
+    for mine, theirs in zip(arm.path, evidence.baseline.path, strict=True):
+        shared = [] if arm.baseline else sorted(mine.scores.keys() & theirs.scores.keys())
+        sample = [evidence.metric.worse_by(mine.scores[seed], theirs.scores[seed]) for seed in shared]
+        excess = list(mine.excess.values())
+        found.append(
+            ArmAtHorizon(
+                mine.tokens,
+                bpb=stats.estimate(list(mine.scores.values())) if mine.scores else None,
+                excess_bpb=stats.estimate(excess) if excess else None,
+                difference_percent=stats.estimate(sample).times(100) if sample else None,
+            )
+        )
+    return tuple(found)

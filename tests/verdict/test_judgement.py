@@ -203,8 +203,8 @@ def test_an_ablation_file_may_fix_looks(tmp_path, monkeypatch):
     from lab.config.strict import ConfigError
     from lab.plan import ablation
 
-    assert ablation.load("ffn-ratio").looks == []
-    text = (ablation.ABLATIONS / "ffn-ratio.yaml").read_text().replace("seeds: 3", "seeds: 8")
+    assert ablation.load("heads").looks == []
+    text = (ablation.ABLATIONS / "norm.yaml").read_text().replace("seeds: 3", "seeds: 8")
     monkeypatch.setattr(ablation, "ROOT", tmp_path)
     monkeypatch.setattr(ablation, "ABLATIONS", tmp_path)
     (tmp_path / "good.yaml").write_text(text + "looks: [4, 8]\n")

@@ -1,0 +1,115 @@
+"""Which difference of a claim has a direction, and what leaves it open whatever the last horizon says?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from lab.store import predicate_forms as forms
+from lab.store.claim import Claim
+from lab.store.predicate_forms import margin_of
+from lab.verdict.direction import UNDECIDED, Direction, direction, path, worst
+from lab.verdict.evidence import EXCESS, METRIC, Evidence, MeasuredArm, pooled
+
+LOWER_RATE_SHARE = 0.5  # of a margin, by which a lower rate may be better at the last horizon
+Sides = tuple[list[MeasuredArm], list[MeasuredArm]]
+
+
+def direction_of(claim: Claim, evidence: Evidence) -> Direction | None:
+    """Where the difference that a claim is about is going; of several the one that says least for it. None
+    for claims that are not about a loss, and for plans without three horizons.
+    """
+    if claim.metric not in (METRIC, EXCESS):
+        return None
+    found = [SIDES[type(part)](part, evidence) for part in claim.predicate.parts if type(part) in SIDES]
+    paths = [path(*sides) for sides in found if sides is not None]
+    return worst(direction(along) for along in paths if along is not None)
+
+
+def undecided(claim: Claim, evidence: Evidence, found: Direction | None) -> str:
+    """Why a claim is inconclusive whatever the last horizon says; empty where nothing is in the way.
+
+    A claim that arms are alike is not about where their difference is going: that it stays within the margin
+    is asked of the line as well (lab/verdict/comparison.py).
+    """
+    alike = all(isinstance(part, forms.Equivalent | forms.NonInferior) for part in claim.predicate.parts)
+    if found and found.name in UNDECIDED and not alike:
+        return found.text()
+    return _lower_rate(claim, evidence)
+
+
+def _lower_rate(claim: Claim, evidence: Evidence) -> str:
+    """Why an arm's best rate at the last horizon is not known; empty where a lower one is no better there."""
+    search = evidence.search
+    margins = [m.number for part in claim.predicate.parts if (m := margin_of(part)) and m.number is not None]
+    if search is None or not search.lower or not margins or claim.metric != METRIC:
+        return ""
+    for name in sorted(claim.predicate.arms() & search.lower.keys()):
+        lower, arm = search.lower[name], evidence.arm(name)
+        chosen = arm.values.get(lower.seed)
+        if chosen is None or lower.loss is None:
+            continue
+        gain = chosen / lower.loss - 1
+        if gain > LOWER_RATE_SHARE * min(margins):
+            return (
+                f"{arm.label} is {100 * gain:.2f} % better at the last horizon with a rate of {lower.lr:g} "
+                f"than with {search.best[name]:g}, which was best at an earlier one (seed {lower.seed}): "
+                "more than half the margin, so its best rate there is not known"
+            )
+    return ""
+
+
+def _level(arm: MeasuredArm) -> float:
+    return fmean(arm.scores.values())
+
+
+def _superior(part: forms.Superior, evidence: Evidence) -> Sides | None:
+    worse, better = evidence.chosen(part.worse), evidence.chosen(part.better)
+    if not worse or not better:
+        return None
+    return [pooled(worse, _named(worse))], [pooled(better, _named(better))]
+
+
+def _named(arms: Sequence[MeasuredArm]) -> str:
+    return arms[0].label if len(arms) == 1 else f"the mean of {' and '.join(arm.label for arm in arms)}"
+
+
+def _non_inferior(part: forms.NonInferior, evidence: Evidence) -> Sides | None:
+    subject = evidence.arm(part.arm)
+    rivals = [arm for arm in evidence.chosen(part.against) if arm is not subject]
+    return ([subject], [min(rivals, key=_level)]) if rivals else None
+
+
+def _equivalent(part: forms.Equivalent, evidence: Evidence) -> Sides | None:
+    arms = sorted(evidence.chosen(part.among), key=_level)
+    return ([arms[-1]], [arms[0]]) if len(arms) > 1 else None
+
+
+def _basin(part: forms.Basin, evidence: Evidence) -> Sides | None:
+    family = [arm for arm in evidence.family(part.family) if arm.x is not None]
+    inside = [arm for arm in family if arm.x is not None and part.inside.holds(arm.x)]
+    outside = [arm for arm in family if arm not in inside]
+    if not inside or not outside:
+        return None
+    return [max(outside, key=_level)], [min(inside, key=_level)]
+
+
+def _trend(part: forms.Trend, evidence: Evidence) -> Sides | None:
+    arms = evidence.chosen(part.along)
+    return ([arms[-1]], [arms[0]]) if len(arms) > 1 else None
+
+
+def _did(part: forms.DifferenceOfDifferences, evidence: Evidence) -> Sides | None:
+    pairs = (part.larger, part.smaller)
+    a, b, c, d = (evidence.arm(name) for pair in pairs for name in (pair.arm, pair.against))
+    return [a, d], [b, c]
+
+
+SIDES: dict[type[forms.Part], Callable[..., Sides | None]] = {
+    forms.Superior: _superior,
+    forms.NonInferior: _non_inferior,
+    forms.Equivalent: _equivalent,
+    forms.Basin: _basin,
+    forms.Trend: _trend,
+    forms.DifferenceOfDifferences: _did,
+}
