@@ -35,3 +35,24 @@ def lab(tmp_path_factory):
     patch.setattr(places, "CACHE", folder / "cache")
     yield lambda *arguments: cli.main([str(argument) for argument in arguments])
     patch.undo()
+
+
+@pytest.fixture
+def make_climbing(tmp_path, monkeypatch):
+    """`make_climbing(**options)`: the plan of an ablation over horizons, without prepared data."""
+    from lab.plan import ablation as questions
+    from lab.plan import planned_arm, planning
+    from lab.plan.budget import TrainingText
+    from tests.sweep.climbing_plan import TEXT
+
+    folder = tmp_path / "ablations"
+    folder.mkdir()
+    (folder / "climb.yaml").write_text(TEXT)
+    monkeypatch.setattr(questions, "ABLATIONS", folder)
+    monkeypatch.setattr(questions, "ROOT", tmp_path)
+    corpus = TrainingText("d", 4.0, 10**9, tokenizer_hash="t")
+    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
+    monkeypatch.setattr(planning, "_reference_lines", lambda baseline, reached: ())
+    return lambda *overrides, **options: planning.make(
+        "climb", ["size=nano", *overrides], results=tmp_path, cache=tmp_path, **options
+    )

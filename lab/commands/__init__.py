@@ -9,6 +9,7 @@ places        where results and caches lie
 jobs          how the jobs of any plan are carried out
 run_rows      runs as rows of a listing, and what is said of those without a result
 plan_rows     the arms of a plan as rows, and how long it will take
+registering   the rules of a sweep, written down before it judges
 reports       an ablation's report from the runs of this store
 listing       tables for people and JSON for machines
 

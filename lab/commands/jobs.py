@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 
 
 def planned(
-    options: argparse.Namespace, overrides: list[str], *, elsewhere: bool = False, quick: bool = True
+    options: argparse.Namespace,
+    overrides: list[str],
+    *,
+    elsewhere: bool = False,
+    quick: bool = True,
+    first_seed: int = 0,
 ) -> "Plan":
     """The plan of an ablation as the options ask for it (see `add_planning`), its data prepared.
 
-    quick: end early where nothing else is asked (lab/plan/planning.py).
+    quick: end early where nothing else is asked (lab/plan/planning.py). first_seed: of those that judge.
     """
     from lab.plan import planning
     from lab.sweep.progress import preparing
@@ -36,6 +41,7 @@ def planned(
             elsewhere=elsewhere,
             horizon=options.horizon,
             quick=quick,
+            first_seed=first_seed,
         )
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from lab.commands import listing, places, reports
+from lab.commands import listing, places, registering, reports
 from lab.commands.arguments import add_ablation, add_json
 from lab.config.strict import ConfigError
 
@@ -26,7 +26,9 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
         raise ConfigError(f"{options.name} {setting}: name one of its settings here: {', '.join(plans)}.")
     from lab.report import publication
 
-    folder = publication.publish(plans[setting], places.store(), places.RESULTS)
+    plan = plans[setting]
+    registered = registering.unmoved(plan)
+    folder = publication.publish(plan, places.store(), places.RESULTS, registered=registered)
     publication.write_report(folder, places.RESULTS)
     rows = [{"id": str(listing.shown(folder)), "state": "published"}]
     listing.show(rows, as_json=options.json, columns=("id", "state"))

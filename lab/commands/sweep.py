@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from lab.commands import jobs, places, plan_rows, reports
+from lab.commands import jobs, places, plan_rows, registering, reports
 from lab.commands.arguments import add_json, add_planning, add_retry
 
 if TYPE_CHECKING:
@@ -27,6 +27,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "then train at each arm's best and at one rate",
     )
     parser.add_argument(
+        "--fresh-seeds",
+        action="store_true",
+        help="judge with seeds that no sweep of this ablation has judged with, as after a claim was changed",
+    )
+    parser.add_argument(
         "--published",
         action="store_true",
         help="take runs from the lines published in results/, of this torch and kind of device, "
@@ -37,7 +42,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
-    plan = jobs.planned(options, overrides, quick=not options.search)
+    first_seed = registering.first_fresh_seed(options.name) if options.fresh_seeds else 0
+    plan = jobs.planned(options, overrides, quick=not options.search, first_seed=first_seed)
     from lab.sweep import rate_search, stages
     from lab.sweep.carry_out import Incomplete
 
@@ -67,6 +73,7 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
             search=options.search,
             results=places.RESULTS,
             stop_early=options.seeds is None,
+            register=registering.register,
         )
     except Incomplete as incomplete:
         plan = incomplete.plan

@@ -66,6 +66,7 @@ def make(
     elsewhere: bool = False,
     horizon: float | None = None,
     quick: bool = False,
+    first_seed: int = 0,
 ) -> Plan:
     """The plan of an ablation with the user's overrides. Raises ConfigError with every problem before
     anything is prepared.
@@ -73,6 +74,7 @@ def make(
     elsewhere: the plan is for another machine, which may have a device that this one lacks. horizon: the
     tokens at which to end, of an ablation with horizons; its last one where nothing is said. quick: where
     nothing else is said end at the second horizon, with QUICK_SEEDS seeds at most that are judged once.
+    first_seed: of those that judge.
     """
     ablation = load(name)
     arms = chosen_arms(ablation, extra_arms)
@@ -101,13 +103,16 @@ def make(
         ]
     quick = quick and ablation.horizons is not None and seeds is None
     count = min(ablation.seeds, QUICK_SEEDS) if quick else seeds or ablation.seeds
-    first, paired_seeds, reached = baseline.config, list(range(count)), tuple[int, ...]()
+    paired_seeds, reached = list(range(first_seed, first_seed + count)), tuple[int, ...]()
+    first = baseline.config
     device, setting = device_kind(first), setting_of(baseline, overrides, hold)
     if ablation.horizons:
         horizons.refuse(planned, source)
         reached = _reached(baseline, ablation.horizons, asked=horizon, quick=quick)
         setting = f"{setting}-{horizons.written(reached[-1])}"
-    elif horizon is not None:
+    if first_seed:
+        setting = f"{setting}-s{first_seed}"
+    if horizon is not None and not ablation.horizons:
         raise ConfigError(
             f"--horizon {horizons.written(horizon)}: {source} has no horizons; its runs are trained to the "
             "budget. Use budget.amount."

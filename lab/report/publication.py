@@ -12,10 +12,11 @@ from pathlib import Path
 
 from lab.config.strict import ConfigError, plain, read
 from lab.report import build, write_record
-from lab.store import exact_check, plan_record
+from lab.store import exact_check, plan_record, registration
 from lab.store.curves import halved
 from lab.store.files import dumps, read_lines, write_atomic
 from lab.store.plan_record import PlanRecord
+from lab.store.registration import Registration
 from lab.store.run_record import Curves, RunRecord
 from lab.store.run_store import RunStore
 from lab.store.states import END_STATES, RESULT_STATES
@@ -38,9 +39,11 @@ class PublishedSweep:
         return gather(self.plan, self.records, exact=exact_check.load(results))
 
 
-def publish(plan: PlanRecord, store: RunStore, results: Path) -> Path:
-    """Write runs.jsonl and plan.json of one sweep, for `write_report` to go on from, and return their folder;
-    a run published before keeps its bytes.
+def publish(
+    plan: PlanRecord, store: RunStore, results: Path, *, registered: Registration | None = None
+) -> Path:
+    """Write runs.jsonl, plan.json and the registration of one sweep, for `write_report` to go on from, and
+    return their folder; a run published before keeps its bytes.
 
     Trunks that end beyond the last horizon of the plan are left out. Raises ConfigError where the sweep is
     unfinished or would take seeds or arms away from what is
@@ -59,6 +62,12 @@ def publish(plan: PlanRecord, store: RunStore, results: Path) -> Path:
     lost = [run_id for run_id in kept if run_id not in planned]
     open_runs = [run_id for run_id in planned if run_id not in kept and store.state(run_id) not in END_STATES]
     where = f"{plan.ablation} {plan.setting}"
+    earlier = folder / "plan.json"
+    if earlier.exists() and (old := plan_record.load(earlier, fix=RESTORE)).protocol < plan.protocol:
+        raise ConfigError(
+            f"{where}: what is published there was judged by protocol {old.protocol}, and stays. Give the "
+            "ablation horizons, whose sweeps have folders of their own."
+        )
     if open_runs:
         raise ConfigError(
             f"{where}: {len(open_runs)} of {len(planned)} runs have not ended. Continue the sweep first."
@@ -74,6 +83,8 @@ def publish(plan: PlanRecord, store: RunStore, results: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "".join(f"{kept[run_id]}\n" for run_id in planned))
     plan_record.save(plan, folder)
+    if registered:
+        registration.save(registered, folder)
     return folder
 
 

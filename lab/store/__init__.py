@@ -16,5 +16,6 @@ predicate_forms     what a claim may ask of the evidence
 claim           a claim of an ablation file, and whether it is well formed
 noise_record    how much equal runs differ by their seed alone
 plan_record     what an ablation asked for, as plan.json keeps it
+registration    the rules of a sweep, noted before the runs that judge
 exact_check     a check of a claim that is computed and not sampled
 """

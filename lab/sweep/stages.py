@@ -10,7 +10,7 @@ of them goes on with the same command, and no run is trained twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,17 +26,28 @@ from lab.sweep.rate_search import RateSearch
 
 
 def run(
-    plan: Plan, store: RunStore, carry_out: CarryOut, *, search: bool, results: Path, stop_early: bool = True
+    plan: Plan,
+    store: RunStore,
+    carry_out: CarryOut,
+    *,
+    search: bool,
+    results: Path,
+    stop_early: bool = True,
+    register: Callable[[Plan], None] = lambda plan: None,
 ) -> Plan:
     """Carry out the stages of `plan` and return the plan as it came to be, with the jobs of all stages.
 
     carry_out(plan, title) trains the jobs of one stage and keeps its record. stop_early: let the looks of
-    the ablation end the sweep; otherwise all its seeds are trained. Raises Incomplete.
+    the ablation end the sweep; otherwise all its seeds are trained. register(plan) notes the rules before
+    the first run that judges. Raises Incomplete.
     """
     if not search:
+        register(plan)
         return _looked(plan, store, carry_out, results, stop_early=stop_early)
     searching = RateSearch.of(plan, store, carry_out, results)
-    plan = _looked(searching.searched(), store, carry_out, results, stop_early=stop_early)
+    plan = searching.searched()
+    register(plan)
+    plan = _looked(plan, store, carry_out, results, stop_early=stop_early)
     if len(plan.record.horizons) > searching.wanted.horizon + 1:
         plan = replace(searching, plan=plan).with_lower_rates()
     return plan

@@ -5,48 +5,16 @@ import math
 import pytest
 
 from lab.config.strict import ConfigError
-from lab.plan import ablation as questions
-from lab.plan import horizons, planned_arm, planning
-from lab.plan.budget import TrainingText
+from lab.plan import horizons
 from lab.store.plan_record import Rung, SearchRecord
 from lab.store.run_store import RunStore
 from lab.sweep import halving, stages
-from tests.sweep.test_search import end
+from tests.sweep.climbing_plan import climbed
 from tests.tiny_run import tiny_run
 
-TEXT = """title: t
-question: q
-source: s
-axis: {key: norm, label: norm, numeric: false}
-match: {hold: none, solve: none}
-horizons: 5
-seeds: 4
-search: {}
-baseline: rmsnorm
-arms:
-  rmsnorm: {family: f, label: a, overrides: [norm=rmsnorm]}
-  layernorm: {family: f, label: b, overrides: [norm=layernorm]}
-"""
 
-
-@pytest.fixture
-def make(tmp_path, monkeypatch):
-    """`make(**options)`: the plan of an ablation over horizons, without prepared data."""
-    folder = tmp_path / "ablations"
-    folder.mkdir()
-    (folder / "climb.yaml").write_text(TEXT)
-    monkeypatch.setattr(questions, "ABLATIONS", folder)
-    monkeypatch.setattr(questions, "ROOT", tmp_path)
-    corpus = TrainingText("d", 4.0, 10**9, tokenizer_hash="t")
-    monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
-    monkeypatch.setattr(planning, "_reference_lines", lambda baseline, reached: ())
-    return lambda *overrides, **options: planning.make(
-        "climb", ["size=nano", *overrides], results=tmp_path, cache=tmp_path, **options
-    )
-
-
-def test_horizons_double_and_a_branch_takes_the_last_fifth_of_the_way_to_its_own(make):
-    plan = make()
+def test_horizons_double_and_a_branch_takes_the_last_fifth_of_the_way_to_its_own(make_climbing):
+    plan = make_climbing()
     assert plan.record.horizons == (307_200, 614_400, 1_228_800, 2_457_600, 4_915_200)
     arm = plan.record.baseline
     trunk = plan.jobs[arm.trunks[0]]
@@ -62,10 +30,10 @@ def test_horizons_double_and_a_branch_takes_the_last_fifth_of_the_way_to_its_own
     assert steps == 5700 and sum(300 * 2**k for k in range(5)) == 9300
 
 
-def test_the_rate_is_constant_after_one_warm_up_and_falls_to_0_in_a_branch(make):
+def test_the_rate_is_constant_after_one_warm_up_and_falls_to_0_in_a_branch(make_climbing):
     from lab.train.schedule import factor
 
-    plan = make()
+    plan = make_climbing()
     trunk, *branches = (
         plan.jobs[of[0]].config for of in (plan.record.baseline.trunks, *plan.record.baseline.branches)
     )
@@ -79,8 +47,8 @@ def test_the_rate_is_constant_after_one_warm_up_and_falls_to_0_in_a_branch(make)
         assert of == pytest.approx([1 - step / branch.steps for step in range(1, branch.steps + 1)])
 
 
-def test_a_sweep_that_ends_earlier_trains_a_part_of_the_same_runs(make):
-    whole, part, quick = make(), make(horizon=1.2e6), make(quick=True)
+def test_a_sweep_that_ends_earlier_trains_a_part_of_the_same_runs(make_climbing):
+    whole, part, quick = make_climbing(), make_climbing(horizon=1.2e6), make_climbing(quick=True)
     assert part.record.horizons == whole.record.horizons[:3]
     assert part.jobs.keys() < whole.jobs.keys()
     trunk = part.jobs[part.record.baseline.trunks[0]]
@@ -92,41 +60,24 @@ def test_a_sweep_that_ends_earlier_trains_a_part_of_the_same_runs(make):
     assert part.record.at_horizon(0).baseline.runs == whole.record.baseline.branches[0]
 
 
-def test_a_horizon_that_there_is_not_is_refused_with_those_that_there_are(make):
+def test_a_horizon_that_there_is_not_is_refused_with_those_that_there_are(make_climbing):
     with pytest.raises(
         ConfigError, match=r"--horizon 1.0M: no such horizon. .* 0.3M, 0.6M, 1.2M, 2.5M, 4.9M"
     ):
-        make(horizon=1e6)
-    assert make(horizon=4.8e6).record.horizons[-1] == 4_915_200
+        make_climbing(horizon=1e6)
+    assert make_climbing(horizon=4.8e6).record.horizons[-1] == 4_915_200
 
 
-def test_an_arm_that_chooses_a_schedule_has_no_trunk(make, tmp_path):
+def test_an_arm_that_chooses_a_schedule_has_no_trunk(make_climbing, tmp_path):
     path = tmp_path / "ablations/climb.yaml"
     path.write_text(path.read_text().replace("overrides: [norm=layernorm]", "overrides: [schedule=linear]"))
     with pytest.raises(ConfigError, match="arm layernorm: chooses a schedule"):
-        make()
+        make_climbing()
 
 
-def climbed(plan, store, loss, told):
-    """A carry_out that ends each open run that is to end with loss(arm, rate, seed, tokens)."""
-
-    def carry_out(part, title):
-        ended = [
-            job for run, job in part.jobs.items() if store.state(run) == "pending" and not job.until_step
-        ]
-        for job in ended:
-            parent = job.manifest.parent
-            tokens = (parent.tokens if parent else 0) + job.tokens
-            bpb = loss(job.manifest.job_type, job.config.optimizer.lr, job.config.seed, tokens)
-            end(store, job, bpb)
-        told.append((title, len(ended)))
-
-    return carry_out
-
-
-def test_rates_that_fall_behind_stop_and_the_rest_go_on_to_the_horizon_that_chooses(make, tmp_path):
+def test_rates_that_fall_behind_stop_and_the_rest_go_on_to_the_horizon_that_chooses(make_climbing, tmp_path):
     """The best rate falls as horizons rise, so what is chosen at the first one would be wrong."""
-    plan, store, told = make(), RunStore(tmp_path / "runs"), []
+    plan, store, told = make_climbing(), RunStore(tmp_path / "runs"), []
 
     def loss(arm, rate, seed, tokens):
         centre = 0.019 if tokens < 1e6 else 0.0075

@@ -1,0 +1,132 @@
+"""Rules are written down before the runs that judge, and nothing is published once one has moved."""
+
+import dataclasses
+
+import pytest
+
+from lab.commands import places, registering
+from lab.config.strict import ConfigError
+from lab.lecture import register as notes
+from lab.report import publication
+from lab.store import identity, plan_record, registration
+from lab.store.run_store import RunStore
+from lab.sweep import stages
+from tests.sweep.climbing_plan import climbed
+
+
+@pytest.fixture
+def swept(make_climbing, tmp_path, monkeypatch):
+    """A sweep over three horizons that has been judged, and what it had at each stage: (title, whether it was
+    registered).
+    """
+    monkeypatch.setattr(places, "RESULTS", tmp_path)
+    plan, store, told = make_climbing(horizon=1.2e6), RunStore(tmp_path / "runs"), []
+    carry_out = climbed(plan, store, lambda arm, rate, seed, tokens: 1.0 + seed / 1e4, [])
+
+    def watched(part, title):
+        told.append((title, registration.load(part.folder) is not None))
+        carry_out(part, title)
+
+    done = stages.run(plan, store, watched, search=True, results=tmp_path, register=registering.register)
+    done.save()
+    return done, told
+
+
+def test_the_registration_is_there_before_the_first_run_that_judges_and_not_before_the_search(swept):
+    done, told = swept
+    assert {there for title, there in told if title.startswith("search")} == {False}
+    assert [there for title, there in told if not title.startswith("search")] == [True]
+    found = registration.load(done.folder)
+    assert (found.protocol, found.seeds, found.horizons) == (2, (0, 1, 2, 3), done.record.horizons)
+    assert set(found.claims) == {"rms-vs-ln-loss"} == set(found.rows)
+    assert set(found.arms) == {"rmsnorm", "layernorm"}
+
+
+def test_it_travels_into_the_published_folder(swept, tmp_path):
+    done, _ = swept
+    registered = registering.unmoved(done.record)
+    folder = publication.publish(done.record, RunStore(tmp_path / "runs"), tmp_path, registered=registered)
+    assert registration.load(folder) == registration.load(done.folder)
+
+
+def test_a_sweep_without_a_registration_is_not_published(swept):
+    done, _ = swept
+    (done.folder / registration.NAME).unlink()
+    with pytest.raises(ConfigError, match="has no registration"):
+        registering.unmoved(done.record)
+
+
+def test_a_margin_that_moved_is_named(swept, tmp_path):
+    done, _ = swept
+    path = tmp_path / "ablations/climb.yaml"
+    path.write_text(path.read_text().replace("margin: 0.01", "margin: 0.02"))
+    with pytest.raises(ConfigError, match="since then moved: claim rms-vs-ln-loss. Restore what moved, or"):
+        registering.unmoved(done.record)
+
+
+def test_a_row_of_the_ledger_that_moved_is_named(swept, monkeypatch):
+    done, _ = swept
+    rows = [
+        dataclasses.replace(row, parts=("act-ungated-order",)) if row.id == "rms-vs-ln-loss" else row
+        for row in notes.register()
+    ]
+    monkeypatch.setattr(notes, "register", lambda: tuple(rows))
+    with pytest.raises(ConfigError, match="moved: row of the ledger rms-vs-ln-loss"):
+        registering.unmoved(done.record)
+
+
+def test_a_protocol_that_was_raised_is_named(swept, monkeypatch):
+    done, _ = swept
+    monkeypatch.setattr(registration, "PROTOCOL", identity.PROTOCOL + 1)
+    with pytest.raises(ConfigError, match=r"moved: the protocol \(2, now 3\)"):
+        registering.unmoved(done.record)
+
+
+def test_an_arm_that_moved_is_named(swept):
+    done, _ = swept
+    arms = tuple(dataclasses.replace(arm, overrides=("norm=none",)) for arm in done.record.arms)
+    with pytest.raises(ConfigError, match="moved: arm layernorm; arm rmsnorm"):
+        registering.unmoved(dataclasses.replace(done.record, arms=arms))
+
+
+def test_seeds_and_looks_that_moved_are_named(swept):
+    done, _ = swept
+    more = dataclasses.replace(done.record, seeds=tuple(range(6)), looks=(4, 6))
+    with pytest.raises(ConfigError, match="the judging seeds .* the looks"):
+        registering.unmoved(more)
+
+
+def test_the_same_sweep_with_another_claim_stops_before_it_judges_more(swept):
+    done, _ = swept
+    before = registration.load(done.folder)
+    changed = dataclasses.replace(done.record.claims[0], statement="another")
+    plan = dataclasses.replace(done, record=dataclasses.replace(done.record, claims=(changed,)))
+    with pytest.raises(ConfigError, match="was registered on .* moved: claim rms-vs-ln-loss"):
+        registering.register(plan)
+    assert registration.load(done.folder) == before
+
+
+def test_rules_may_move_as_long_as_nothing_was_judged(make_climbing, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(places, "RESULTS", tmp_path)
+    plan = make_climbing()
+    registering.register(plan)
+    changed = dataclasses.replace(plan.record.claims[0], statement="another")
+    moved = dataclasses.replace(plan, record=dataclasses.replace(plan.record, claims=(changed,)))
+    registering.register(moved)
+    assert "registered anew, as nothing was judged yet: claim rms-vs-ln-loss" in capsys.readouterr().err
+    assert registration.load(plan.folder).claims == registering.rules_of(moved.record).claims
+
+
+def test_fresh_seeds_are_those_after_all_that_were_registered(swept, make_climbing):
+    assert registering.first_fresh_seed("climb") == 4
+    plan = make_climbing(first_seed=4)
+    assert plan.record.seeds == (4, 5, 6, 7) and plan.record.setting.endswith("-s4")
+    assert registering.first_fresh_seed("other") == 0
+
+
+def test_what_protocol_1_published_stays(swept, tmp_path):
+    done, _ = swept
+    folder = tmp_path / "climb" / done.record.setting
+    plan_record.save(dataclasses.replace(done.record, protocol=1), folder)
+    with pytest.raises(ConfigError, match="judged by protocol 1, and stays"):
+        publication.publish(done.record, RunStore(tmp_path / "runs"), tmp_path)
