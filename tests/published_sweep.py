@@ -39,19 +39,36 @@ def publish(
     seconds=60.0,
     overrides=(),
     ablation="an-ablation",
+    protocol=2,
+    tokens=307_200,
+    direction=None,
 ):
     """A published sweep whose verdict says `outcome` of `claim`."""
     folder = results / ablation / setting
     (folder / "figures").mkdir(parents=True)
     (folder / "figures" / "final.svg").touch()
     plan, records = sweep({"plain_x1": [1.5, 1.5], "plain_x4": [1.5, 1.5]}, claims=[])
-    plan |= {"data": setting.split("-")[1], "overrides": list(overrides)}
+    plan |= {"data": setting.split("-")[1], "overrides": list(overrides), "protocol": protocol}
+    for arm in plan["arms"]:
+        arm["tokens"] = tokens
     for number, record in enumerate(records):
         record["summary"]["seconds"] = seconds
         record["provenance"] |= {"device": "a CPU", "commit": f"{number % 2}abc"}
         record["counts"] |= {"flops_per_token": 1_000_000}
     found = verdict(plan, records)
-    found |= {"claims": [told(claim, outcome, why=why)], "confounds": ["one rate for all"]}
+    claims = [told(claim, outcome, why=why)]
+    if direction:
+        claims[0]["direction"] = {
+            "name": direction,
+            "arm": "plain_x1",
+            "against": "plain_x4",
+            "points": [],
+            "by": "val/bpb",
+            "slope": 0.0,
+            "later_tokens": 8 * tokens,
+            "later": {"n": 2, "mean": 0.1, "sd": 0.0, "low": 0.1, "high": 0.1},
+        }
+    found |= {"claims": claims, "confounds": ["one rate for all"]}
     for name, value in (("verdict.json", found), ("plan.json", plan)):
         (folder / name).write_text(json.dumps(value))
     (folder / "runs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))

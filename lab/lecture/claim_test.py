@@ -14,7 +14,8 @@ class ClaimTest:
 
     statement, prediction: those of the claim. needs: the optional arms that it asks for. runs: how many that
     takes at most, seeds times arms. searched: the ablation's claims rest on a search of learning rates.
-    core_minutes: what the whole ablation takes at most, None where its file doesn't say.
+    core_minutes: what the whole ablation takes at most, None where its file doesn't say. horizons: how many
+    it has, 0 for one budget.
     """
 
     ablation: str
@@ -25,6 +26,7 @@ class ClaimTest:
     seeds: int
     searched: bool
     core_minutes: float | None
+    horizons: int = 0
 
 
 @cache
@@ -48,5 +50,6 @@ def tests_of(name: str) -> dict[str, ClaimTest]:
             seeds=asked.seeds,
             searched=asked.search is not None,
             core_minutes=asked.core_minutes,
+            horizons=asked.horizons or 0,
         )
     return found

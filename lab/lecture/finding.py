@@ -15,8 +15,9 @@ from lab.config.strict import absent
 from lab.lecture.exact import measured_claim
 from lab.lecture.exact.measured_claim import MeasuredClaim, MeasuredPart, MeasuredTable
 from lab.report.publication import PublishedSweep, published_folders, published_sweep
-from lab.store import exact_check
+from lab.store import exact_check, registration
 from lab.store.exact_check import ExactCheck
+from lab.store.identity import PROTOCOL
 from lab.verdict import verdict_record
 from lab.verdict.evidence import conditions
 from lab.verdict.outcomes import CONTRADICTED, REPRODUCED
@@ -30,7 +31,9 @@ class Finding:
     kind: one of lab/lecture/register.py. where: the file or folder below results. n: how often it was
     measured, in words. commit: of the code, several where runs differ. figures: files below `where`. What is
     None or empty is not known of that kind. checks: of computed claims. parts, table: of measured ones.
-    conditions: what sets a sweep apart from others of its size and data, None where there was no sweep.
+    conditions: what sets a sweep apart from others of its size and data, None where there was no sweep. Of a
+    sweep also the protocol that judged it, the tokens that it speaks of, where its effect is going, and when
+    its rules were registered.
     """
 
     claim: str
@@ -50,6 +53,15 @@ class Finding:
     parts: tuple[MeasuredPart, ...] = absent(())
     table: MeasuredTable | None = absent(None)
     conditions: tuple[str, ...] | None = absent(None)
+    protocol: int | None = absent(None)
+    horizon: int | None = absent(None)
+    direction: str | None = absent(None)
+    registered: str | None = absent(None)
+
+    @property
+    def decides(self) -> bool:
+        """Whether it has a say in the state of a row: sweeps of earlier protocols are records alone."""
+        return not self.trained or self.protocol == PROTOCOL
 
     @property
     def trained(self) -> bool:
@@ -60,7 +72,9 @@ class Finding:
         """What was trained on what, in words; of what was not trained, its kind."""
         if not self.trained:
             return self.kind
-        return ", ".join([f"{self.size} on {self.data}", *(self.conditions or ())])
+        spoken_of = f"{(self.horizon or 0) / 1e6:.1f} M tokens"
+        spoken_of += "" if self.protocol == PROTOCOL else f", protocol {self.protocol}"
+        return ", ".join([f"{self.size} on {self.data}", spoken_of, *(self.conditions or ())])
 
 
 @dataclass(frozen=True)
@@ -146,6 +160,7 @@ def of_sweep(judged: JudgedSweep) -> list[Finding]:
     devices = sorted({record.provenance.device for record in records})
     commits = sorted({str(record.provenance.commit) for record in records})
     figures = sorted(path.name for path in (folder / "figures").glob("*.svg"))
+    rules = registration.load(folder)
     return [
         Finding(
             claim=claim.id,
@@ -162,6 +177,10 @@ def of_sweep(judged: JudgedSweep) -> list[Finding]:
             confounds=judged.verdict.confounds,
             core_minutes=round(seconds / 60, 2),
             conditions=tuple(conditions(plan, records)),
+            protocol=plan.protocol,
+            horizon=plan.baseline.tokens,
+            direction=claim.direction.name if claim.direction else None,
+            registered=rules.date if rules else None,
         )
         for claim in judged.verdict.claims
     ]

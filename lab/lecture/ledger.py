@@ -35,7 +35,9 @@ class LedgerRow:
 
     The first fields are those of the register and of the ablation that tests the claim. state: one of STATES
     in lab/verdict/outcomes.py; alone: that of its main statement without its parts, where it is another.
-    as_printed: whether what the notes print holds, of a computed claim. why: the state in words.
+    as_printed: whether what the notes print holds, of a computed claim. why: the state in words. Of a trained
+    claim that was decided or left open by a sweep also the protocol and the tokens that the state speaks of,
+    where the effect is going, and when the rules were registered.
     """
 
     id: str
@@ -55,6 +57,17 @@ class LedgerRow:
     why: str
     evidence: tuple[Finding, ...]
     core_minutes: CoreMinutes
+    corrected: str | None = None
+    protocol: int | None = None
+    horizon: int | None = None
+    direction: str | None = None
+    registration: str | None = None
+
+    @property
+    def outcome(self) -> str:
+        """The state with the direction of the effect, where one was found."""
+        found = self.state in (REPRODUCED, CONTRADICTED) and self.direction
+        return f"{self.state}, {self.direction}" if found else self.state
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,8 @@ def _row(
     by_name = {name: [one for one in findings if one.claim == name] for name in claim.rests_on}
     exact = [one for of in by_name.values() for one in of if one.kind == "exact"]
     evidence = exact + [one for one in findings if one.kind != "exact" and one.claim in by_name]
+    sweeps = [one for one in evidence if one.claim == claim.id and one.trained and one.decides]
+    sweep = max(sweeps, key=lambda one: one.horizon or 0, default=None)
     whole, alone = state(claim, evidence), state(replace(claim, parts=(), against=()), evidence)
     return LedgerRow(
         id=claim.id,
@@ -114,6 +129,11 @@ def _row(
         why=_why(claim, evidence),
         evidence=tuple(evidence),
         core_minutes=CoreMinutes(estimate(claim, test, pace), _spent(evidence)),
+        corrected=claim.corrected,
+        protocol=sweep.protocol if sweep else None,
+        horizon=sweep.horizon if sweep else None,
+        direction=sweep.direction if sweep else None,
+        registration=sweep.registered if sweep else None,
     )
 
 
@@ -142,17 +162,28 @@ def _of_claim(kind: str, evidence: Sequence[Finding]) -> list[str]:
     """What became of one claim, as the outcomes that must all be good.
 
     Computed and measured parts must all hold, and a trained claim is not decided by its computed part alone.
-    Sweeps of other sizes and data decide where those that are decided agree; where they disagree the claim is
+    Sweeps of protocols before today's decide nothing, and of one size and text the one that trained longest.
+    Those of other sizes and data decide where those that are decided agree; where they disagree the claim is
     open. Sweeps with conditions of their own (lab/verdict/evidence.py) count where there are no others: or
     else one more override would be one more chance.
     """
-    trained = [one for one in evidence if one.trained and one.outcome != NOT_RUN]
+    trained = _furthest([one for one in evidence if one.trained and one.outcome != NOT_RUN])
     unconditional = [one for one in trained if not one.conditions]
     sweeps = _agreed([one.outcome for one in unconditional or trained])
     parts = [one.outcome for one in evidence if not one.trained]
     if kind == "trained" or not any(one.kind == kind for one in evidence):
         return sweeps
     return parts + sweeps
+
+
+def _furthest(sweeps: Sequence[Finding]) -> list[Finding]:
+    """Of each size and text the sweeps by today's protocol with the last horizon."""
+    deciding = [one for one in sweeps if one.decides]
+    last: dict[tuple[str | None, str | None], int] = {}
+    for one in deciding:
+        key = (one.size, one.data)
+        last[key] = max(last.get(key, 0), one.horizon or 0)
+    return [one for one in deciding if (one.horizon or 0) == last[one.size, one.data]]
 
 
 def _agreed(outcomes: Sequence[str]) -> list[str]:
@@ -172,7 +203,9 @@ def _spent(evidence: Sequence[Finding]) -> float | None:
 def _why(claim: RegisteredClaim, evidence: Sequence[Finding]) -> str:
     """The evidence on the row's own claim, what became of its parts, or what is missing."""
     own = [
-        f"{one.setting}, {one.outcome}: {one.why}" if one.trained else one.why
+        f"{one.setting}, {'found' if not one.decides else 'is'} {one.outcome}: {one.why}"
+        if one.trained
+        else one.why
         for one in evidence
         if one.claim == claim.id
     ]

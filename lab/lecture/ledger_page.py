@@ -26,6 +26,9 @@ READING = (
     "Where only part of the notes' version holds, or none, the row says so and gives the form that does.",
     "A row that says several things holds where all of them that were tested hold; where its main statement "
     "alone fared otherwise, it says so.",
+    "A trained claim reads with the direction of its effect over horizons: persists, fading, reversing or "
+    "budget-bound. Sweeps of protocol 1 stand as they were published; they speak of the first 300 steps, and "
+    "decide no state any more: such a claim is not run until a sweep by protocol 2 has judged it.",
     "Trained claims are judged over paired seeds; their pages have intervals, figures and what else differs "
     "between the arms. Several sizes and texts decide together where those that are decided agree, whatever "
     "others leave open; where they disagree the claim is inconclusive. Sweeps with overrides of their own, "
@@ -153,14 +156,14 @@ def _claim(row: LedgerRow) -> ClaimInWords:
         tests = f"under test in ablations/{row.ablation}.yaml: {predicted}"
     return ClaimInWords(
         id=row.id,
-        state=row.state,
+        state=row.outcome,
         alone=f"its main statement alone is {row.alone}" if row.alone else "",
         kind=KINDS[row.kind],
         says=row.says,
         notes=row.notes,
         source=row.source,
         papers=tuple(map(_paper, row.papers)),
-        why=row.why.rstrip("."),
+        why=". ".join(filter(None, [row.corrected and row.corrected.rstrip("."), row.why.rstrip(".")])),
         as_printed=f"as the notes print it {row.as_printed}" if notable else "",
         tests=tests,
         estimate=_minutes(row.core_minutes.estimate),
@@ -171,6 +174,10 @@ def _claim(row: LedgerRow) -> ClaimInWords:
 
 def _evidence(found: Finding) -> EvidenceInWords:
     facts = [fact for fact in (found.n, found.size, found.data) if fact] + [*(found.conditions or ())]
+    if found.trained:
+        facts.append(f"{(found.horizon or 0) / 1e6:.1f} M tokens, protocol {found.protocol}")
+    facts += [found.direction] if found.direction else []
+    facts += [f"registered {found.registered[:10]}"] if found.registered else []
     facts += [found.device] if found.device else []
     if found.commit:
         facts.append(f"commit {', '.join(commit[:7] for commit in found.commit.split(', '))}")

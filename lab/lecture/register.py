@@ -53,7 +53,7 @@ class RegisteredClaim:
     trained. source: what the cited source says where the notes differ from it or from each other. plan: of
     trained claims. beyond: why models that a CPU can train can't answer it. parts: further claims of
     ablations that must hold too, where they were tested; against: those that speak against this one where
-    they hold.
+    they hold. corrected: what was wrong with an outcome that was once published, and what replaces it.
     """
 
     id: str
@@ -66,6 +66,7 @@ class RegisteredClaim:
     beyond: str | None = absent(None)
     parts: tuple[str, ...] = absent(())
     against: tuple[str, ...] = absent(())
+    corrected: str | None = absent(None)
 
     @property
     def rests_on(self) -> tuple[str, ...]:

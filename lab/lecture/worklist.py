@@ -25,6 +25,7 @@ from lab.lecture.core_minutes import flops
 from lab.lecture.ledger import Ledger
 from lab.report.publication import RESTORE
 from lab.store import plan_record
+from lab.store.identity import PROTOCOL
 from lab.store.run_store import RunStore
 from lab.store.states import END_STATES, STOPPED
 from lab.verdict import verdict_record
@@ -73,7 +74,7 @@ def open_work(known: Ledger, results: Path) -> list[Work]:
 def _sweeps(known: Ledger, results: Path) -> list[Work]:
     """Sweeps of ablations with a claim that neither a published nor a local verdict answers."""
     findings = [one for row in known.rows for one in row.evidence] + [*known.beyond_register]
-    answered = {one.claim for one in findings if one.outcome in (*DECIDED, INCONCLUSIVE)}
+    answered = {one.claim for one in findings if one.decides and one.outcome in (*DECIDED, INCONCLUSIVE)}
     minutes_a_run = flops("nano") * known.pace / 60 if known.pace else 1.0
     by_ablation: dict[str, dict[str, ClaimTest]] = {}
     for claim, test in tested().items():
@@ -83,7 +84,13 @@ def _sweeps(known: Ledger, results: Path) -> list[Work]:
         any_test = next(
             iter(tests.values())
         )  # tests of one ablation share its seeds, search and core-minutes
-        local = _local(results, name, searched=any_test.searched, seeds=any_test.seeds)
+        local = _local(
+            results,
+            name,
+            searched=any_test.searched,
+            seeds=any_test.seeds,
+            horizons=any_test.horizons,
+        )
         ended = max(local.ended, _published(results, name, searched=any_test.searched))
         work += [Work(("publish", name, setting), told, 0.0) for setting, told in local.answered.items()]
         wanted = [claim for claim in tests if claim not in answered.union(*local.answered.values())]
@@ -100,17 +107,20 @@ def _sweeps(known: Ledger, results: Path) -> list[Work]:
     return work
 
 
-def _local(results: Path, name: str, *, searched: bool, seeds: int) -> LocalSweeps:
+def _local(results: Path, name: str, *, searched: bool, seeds: int, horizons: int) -> LocalSweeps:
     """The unpublished sweeps of an ablation.
 
     Where its claims rest on a search of learning rates, sweeps without one don't count; nor do those with
-    conditions of their own, nor an inconclusive outcome of fewer seeds than the ablation asks for.
+    conditions of their own, by an earlier protocol or to an earlier horizon, nor an inconclusive outcome of
+    fewer seeds than the ablation asks for.
     """
     store, ended = RunStore(results / "runs"), 0
     answered: dict[str, tuple[str, ...]] = {}
     for path in sorted((results / "sweeps" / name).glob("nano-stories-*/plan.json")):
         plan = plan_record.load(path)
         if (searched and not (plan.search or plan.searching)) or conditions(plan, ()):
+            continue
+        if plan.protocol != PROTOCOL or len(plan.horizons) < horizons:
             continue
         runs = plan.run_ids()
         done = sum(store.state(run_id) in END_STATES for run_id in runs)
@@ -134,7 +144,8 @@ def _published(results: Path, name: str, *, searched: bool) -> int:
     """How many runs of an ablation at nano on stories are published."""
     paths = (results / name).glob("nano-stories-*/plan.json")
     plans = [plan_record.load(path, fix=RESTORE) for path in paths]
-    return max((len(plan.run_ids()) for plan in plans if (plan.search is not None) == searched), default=0)
+    alike = [p for p in plans if (p.search is not None) == searched and p.protocol == PROTOCOL]
+    return max((len(plan.run_ids()) for plan in alike), default=0)
 
 
 def run(work: Sequence[Work], results: Path, *, budget: float) -> int:

@@ -16,6 +16,7 @@ from lab.lecture.finding import Finding
 from lab.lecture.register import RegisteredClaim
 from lab.store import exact_check
 from lab.store.exact_check import ExactCheck
+from lab.store.identity import PROTOCOL
 from lab.verdict import outcomes
 from tests.paths import ROOT
 from tests.published_sweep import publish
@@ -104,7 +105,13 @@ def test_the_committed_ledger_is_what_the_files_say(committed, tmp_path):
 def test_the_results_of_the_readme_are_those_of_the_ledger(rows):
     lines = re.findall(r"^\| (.+?) \| (.+?) \| .+ \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
     told = {name: verdict for claim, verdict in lines for name in re.findall(r"`([a-z0-9-]+)`", claim)}
-    trained = {row.id: row.state for row in rows if row.kind == "trained" and row.evidence}
+    claims = {claim.id: claim for claim in register.register()}
+
+    def as_published(row):
+        """The state that the sweeps of protocol 1 gave."""
+        return ledger.state(claims[row.id], [dataclasses.replace(e, protocol=PROTOCOL) for e in row.evidence])
+
+    trained = {row.id: as_published(row) for row in rows if row.kind == "trained" and row.evidence}
     shared = {name: verdict for name, verdict in told.items() if name in trained}
     assert len(shared) >= 14
     for name, verdict in shared.items():
@@ -254,7 +261,8 @@ def test_the_commands(capsys):
 
 def finding(claim, kind, outcome):
     conditions = () if kind == "trained" else None
-    return Finding(claim, kind, outcome, why="", where="", conditions=conditions)
+    protocol = PROTOCOL if kind == "trained" else None
+    return Finding(claim, kind, outcome, why="", where="", conditions=conditions, protocol=protocol)
 
 
 def test_state_rule_by_hand():
@@ -336,3 +344,28 @@ def test_the_register_is_read_strictly(written, changed, told, tmp_path, monkeyp
     with pytest.raises(ConfigError, match=re.escape(told)) as refused:
         register.sections.__wrapped__()
     assert str(refused.value).startswith("ablations/ledger/norms.yaml: ")
+
+
+def test_what_protocol_1_found_is_shown_and_decides_nothing(tmp_path):
+    publish(tmp_path, "rms-vs-ln-loss", "contradicted", protocol=1)
+    row = row_of(tmp_path, "rms-vs-ln-loss")
+    assert (row.state, row.protocol) == ("not run", None)
+    assert row.why == "nano on stories, 0.3 M tokens, protocol 1, found contradicted: because"
+    publish(tmp_path, "rms-vs-ln-loss", "reproduced", ablation="another", tokens=4_915_200)
+    assert row_of(tmp_path, "rms-vs-ln-loss").state == "reproduced"
+
+
+def test_a_row_reads_with_the_direction_of_its_effect_and_speaks_of_the_last_horizon(tmp_path):
+    """A quick sweep of the same size and text has no say beside a longer one."""
+    publish(tmp_path, "rms-vs-ln-loss", "contradicted", setting="nano-stories-cpu-0.6M", tokens=614_400)
+    publish(
+        tmp_path,
+        "rms-vs-ln-loss",
+        "reproduced",
+        setting="nano-stories-cpu-4.9M-lr",
+        tokens=4_915_200,
+        direction="fading",
+    )
+    row = row_of(tmp_path, "rms-vs-ln-loss")
+    assert (row.outcome, row.horizon, row.protocol) == ("reproduced, fading", 4_915_200, 2)
+    assert "reproduced, fading |" in page.markdown(page.page(ledger.load(tmp_path)))

@@ -18,7 +18,7 @@ def plan_of(runs, *, seeds=2, overrides=()):
     """A plan with the runs of each of its arms by seed."""
     plan, _ = sweep({f"plain_x{number}": [1.5] * seeds for number in range(max(len(runs), 1))})
     arms = [arm | {"runs": of} for arm, of in zip(plan["arms"], runs, strict=False)]
-    return plan | {"arms": arms, "seeds": list(range(seeds)), "overrides": list(overrides)}
+    return plan | {"arms": arms, "seeds": list(range(seeds)), "overrides": list(overrides), "protocol": 2}
 
 
 def verdict_of(outcomes):
@@ -37,14 +37,14 @@ def test_todo_is_cheapest_first_and_published_lines_are_done(tmp_path):
     assert [item.minutes for item in work] == sorted(item.minutes for item in work)
     commands = [item.command for item in work]
     assert ("verify-exact",) in commands and ("measure", "depth-latency") in commands
-    assert any(command[:2] == ("sweep", "ffn-ratio") for command in commands)
+    assert any(command[:2] == ("sweep", "confidence") for command in commands)
     here = work_in(RESULTS)
     assert ("verify-exact",) not in [item.command for item in here]
     listed = {claim for item in here for claim in item.claims}
-    assert "dff-ratio-basin" not in listed and "smoothing-confidence" not in listed  # one beyond the register
-    publish(tmp_path, "dff-64x", "reproduced")
-    (sweep_,) = [item for item in work_in(tmp_path) if item.command[:2] == ("sweep", "ffn-ratio")]
-    assert "dff-64x" not in sweep_.claims and sweep_.command[2:] == (
+    assert "depth-latency" not in listed and "dff-ratio-basin" in listed  # which protocol 1 alone has judged
+    publish(tmp_path, "zloss-heavy-confidence", "reproduced")
+    (sweep_,) = [item for item in work_in(tmp_path) if item.command[:2] == ("sweep", "confidence")]
+    assert "zloss-heavy-confidence" not in sweep_.claims and sweep_.command[2:] == (
         "--published",
         "size=nano",
         "data=stories",
@@ -54,9 +54,9 @@ def test_todo_is_cheapest_first_and_published_lines_are_done(tmp_path):
 def test_what_ended_here_is_not_paid_again(tmp_path):
     def minutes():
         work = work_in(tmp_path)
-        return next((item.minutes for item in work if item.command[:2] == ("sweep", "ffn-ratio")), None)
+        return next((item.minutes for item in work if item.command[:2] == ("sweep", "confidence")), None)
 
-    before, folder = minutes(), tmp_path / "sweeps/ffn-ratio/nano-stories-cpu"
+    before, folder = minutes(), tmp_path / "sweeps/confidence/nano-stories-cpu"
     folder.mkdir(parents=True)
     runs = [{"0": f"a{arm}", "1": f"b{arm}"} for arm in range(3)]
     (folder / "plan.json").write_text(json.dumps(plan_of(runs, seeds=3)))
@@ -65,7 +65,7 @@ def test_what_ended_here_is_not_paid_again(tmp_path):
         run.mkdir(parents=True)
         (run / "summary.json").write_text('{"state": "finished", "reason": null}')
     assert minutes() == pytest.approx(before - 3 * 1.0)  # a minute a run before any was published
-    claims = [claim for claim, test in claim_test.tested().items() if test.ablation == "ffn-ratio"]
+    claims = [claim for claim, test in claim_test.tested().items() if test.ablation == "confidence"]
     (folder / "verdict.json").write_text(json.dumps(verdict_of(dict.fromkeys(claims, "reproduced"))))
     assert minutes() is not None  # three runs are still open
     for arm in range(3):
@@ -74,34 +74,34 @@ def test_what_ended_here_is_not_paid_again(tmp_path):
         (run / "summary.json").write_text('{"state": "diverged", "reason": null}')
     assert minutes() is None
     [item] = [item for item in work_in(tmp_path) if item.command[0] == "publish"]
-    assert item.command == ("publish", "ffn-ratio", "nano-stories-cpu") and item.minutes == 0.0
+    assert item.command == ("publish", "confidence", "nano-stories-cpu") and item.minutes == 0.0
     assert set(item.claims) == set(claims)
-    public = tmp_path / "ffn-ratio/nano-stories-cpu/plan.json"
+    public = tmp_path / "confidence/nano-stories-cpu/plan.json"
     public.parent.mkdir(parents=True)
     for published, open_ in ((runs[:2], True), (runs, False)):
         public.write_text(json.dumps(plan_of(published)))
         listed = worklist.open_work(ledger.Ledger((), (), None), tmp_path)
-        assert any(item.command[:2] == ("publish", "ffn-ratio") for item in listed) is open_
+        assert any(item.command[:2] == ("publish", "confidence") for item in listed) is open_
 
 
 @pytest.mark.parametrize(
     ("setting", "seeds", "outcome", "overrides", "open_"),
     [
-        ("nano-stories-cpu", 3, "inconclusive", ["size=nano", "tracker=none"], False),
+        ("nano-stories-cpu", 8, "inconclusive", ["size=nano", "tracker=none"], False),
         ("nano-stories-cpu", 1, "inconclusive", [], True),
         ("nano-stories-cpu-a1b2c3", 3, "reproduced", ["optimizer.lr=1e-5"], True),
         ("pico-stories-cpu", 3, "reproduced", [], True),
     ],
 )
 def test_a_toy_sweep_answers_no_claim(tmp_path, setting, seeds, outcome, overrides, open_):
-    folder = tmp_path / "sweeps/ffn-ratio" / setting
+    folder = tmp_path / "sweeps/confidence" / setting
     folder.mkdir(parents=True)
     plan = plan_of([], seeds=seeds, overrides=overrides)
     (folder / "plan.json").write_text(json.dumps(plan))
     outcomes = dict.fromkeys(claim_test.tested(), outcome)
     (folder / "verdict.json").write_text(json.dumps(verdict_of(outcomes)))
     work = work_in(tmp_path)
-    assert any(item.command[:2] == ("sweep", "ffn-ratio") for item in work) is open_
+    assert any(item.command[:2] == ("sweep", "confidence") for item in work) is open_
 
 
 def test_the_budget_is_kept_and_a_failure_ends_the_run(monkeypatch, capsys, tmp_path):
