@@ -2,7 +2,7 @@
 verdict.json; and the site, which holds the pages of all of them.
 
 page            the words and tables both forms show: arm_table, spike_tables, cells, captions
-figures         the pictures on one canvas: other_metrics, rates, side_by_side, skill_figures
+figures         the pictures on one canvas: horizon_figures, other_metrics, rates, side_by_side, skill_figures
 html, markdown  the two forms
 publication     what `lab publish` commits, and reading it again
 static_site     every published report in one folder

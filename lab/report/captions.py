@@ -6,6 +6,19 @@ from lab.report import side_by_side, spike_tables
 from lab.store.spikes import LOOK_BACK
 
 CAPTIONS = {
+    "effects": (
+        "Where the effects are going",
+        "A panel a claim: the difference that it is about, paired by seed, at each horizon, with its 95 % "
+        "interval over seeds; broken lines are the margin. The hollow point is where a line through the "
+        "last three horizons leads three doublings on, of the excess over the exact floor where the corpus "
+        "has one. Persists: one sign at all three and there. Fading: that point may be 0. Reversing: it "
+        "has the other sign. Budget-bound: two horizons disagree.",
+    ),
+    "horizons": (
+        "Losses over horizons",
+        "Left: bits per byte at the end of each branch; broken grey lines are references. Right: the "
+        "difference to the baseline arm, paired by seed.",
+    ),
     "final": (
         "Where the arms end",
         "Top: final bits per byte, mean over seeds and the single seeds, against the value that results "

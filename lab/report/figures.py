@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lab.report import other_metrics, rates, side_by_side, skill_figures
+from lab.report import horizon_figures, other_metrics, rates, side_by_side, skill_figures
 from lab.report.canvas import (
     ALONG,
     COLOURS,
@@ -43,7 +43,12 @@ def draw(evidence: Evidence) -> dict[str, Figure]:
     plan = evidence.plan
     with styled():
         looks = looks_of(evidence)
-        figures = {
+        figures: dict[str, Figure] = {}
+        if plan.horizons:
+            if by_claim := horizon_figures.of_claims(evidence):
+                figures["effects"] = by_claim
+            figures["horizons"] = horizon_figures.of_arms(evidence, looks, _reference_lines(evidence))
+        figures |= {
             "final": final(evidence),
             "curves": curves(evidence, looks),
             "gradients": gradients(evidence, looks),
@@ -130,10 +135,11 @@ def curves(evidence: Evidence, looks: dict[str, Look]) -> Figure:
     as a band.
     """
     figure, (level, gap) = subplots(1, 2, size=(10, 4.2))
-    base = {seed: _validation(record) for seed, record in evidence.baseline.records.items()}
+    base = {seed: _validation(record) for seed, record in _followed(evidence.baseline, evidence).items()}
     ends = []
     for arm in evidence.arms:
-        runs = {seed: curve for seed, record in arm.records.items() if (curve := _validation(record))}
+        followed = _followed(arm, evidence)
+        runs = {seed: curve for seed, record in followed.items() if (curve := _validation(record))}
         _band(level, looks[arm.name], runs)
         shared = {
             seed: {
@@ -160,15 +166,16 @@ def gradients(evidence: Evidence, looks: dict[str, Look]) -> Figure:
     columns = 3
     rows = -(-len(evidence.arms) // columns)
     figure, panels = subplots(rows, columns, size=(10, 2.5 * rows + 0.4), sharex=True, sharey=True)
-    lines = {arm.name: [_gradient(record) for record in arm.records.values()] for arm in evidence.arms}
+    followed = {arm.name: list(_followed(arm, evidence).values()) for arm in evidence.arms}
+    lines = {name: [_gradient(record) for record in of_arm] for name, of_arm in followed.items()}
     for arm, axes in zip(evidence.arms, panels, strict=False):
         for other in evidence.arms:
             for points in lines[other.name]:
                 axes.plot(*_columns(points), color="#DDDDDD", linewidth=0.5, zorder=1)
-        for points, record in zip(lines[arm.name], arm.records.values(), strict=True):
+        for points, record in zip(lines[arm.name], followed[arm.name], strict=True):
             axes.plot(*_columns(points), color=looks[arm.name].colour, linewidth=0.8, alpha=0.8)
             _mark_spikes(axes, points, record)
-        signals = [spike.signal for record in arm.records.values() for spike in record.curves.spikes]
+        signals = [spike.signal for record in followed[arm.name] for spike in record.curves.spikes]
         of_norm, of_loss = signals.count("grad/norm"), signals.count("train/loss")
         more = f" and {of_loss} of the loss" if of_loss else ""
         axes.set_title(f"{arm.label}: {of_norm} spike{'' if of_norm == 1 else 's'}{more}", fontsize=9)
@@ -182,6 +189,15 @@ def gradients(evidence: Evidence, looks: dict[str, Look]) -> Figure:
     figure.supxlabel("tokens (triangle: spike of the gradient norm, cross: spike of the loss)", fontsize=9)
     figure.supylabel("grad/norm before clipping", fontsize=9)
     return figure
+
+
+def _followed(arm: MeasuredArm, evidence: Evidence) -> dict[int, RunRecord]:
+    """The records whose curves show how the arm got there, by seed: of a plan with horizons its trunks."""
+    trunks = evidence.plan.arm(arm.name).trunks
+    if not trunks:
+        return arm.records
+    known = evidence.run_records
+    return {seed: known[run] for seed, run in trunks.items() if run in known and seed in arm.states}
 
 
 def _band(axes: Axes, look: Look, runs: dict[int, dict[int, float]]) -> Point | None:

@@ -1,0 +1,125 @@
+"""How do arms and effects move as horizons double? Two pictures of a plan with horizons."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lab.report.canvas import ALONG, COLOURS, DASHED, GREY, Look, remark, subplots, tokens_text
+from lab.store.claim import Claim
+from lab.store.predicate_forms import margin_of
+from lab.verdict import stats
+from lab.verdict.course import direction_of
+from lab.verdict.direction import Direction
+from lab.verdict.evidence import Evidence, MeasuredArm
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = 3
+
+
+def of_arms(evidence: Evidence, looks: dict[str, Look], lines: dict[str, float]) -> Figure:
+    """Bits per byte of every arm at each horizon, and the paired difference to the baseline.
+
+    looks: how each arm looks, by its name. lines: references in bits a byte, the exact floor among them.
+    """
+    figure, (level, gap) = subplots(1, 2, size=(10, 4.2))
+    for arm in evidence.arms:
+        look, at = looks[arm.name], [point for point in arm.path if point.scores]
+        means = [statistics.fmean(point.scores.values()) for point in at]
+        _line(level, [point.tokens for point in at], means, look, arm.label)
+        low = [min(point.scores.values()) for point in at]
+        high = [max(point.scores.values()) for point in at]
+        level.fill_between([p.tokens for p in at], low, high, color=look.colour, alpha=0.15, linewidth=0)
+        if not arm.baseline:
+            _differences(gap, arm, evidence, look)
+    for name, bpb in lines.items():
+        level.axhline(bpb, color=GREY, linewidth=1, linestyle=DASHED)
+        remark(level, f"{name} {bpb:.2f}", (0.005, bpb), ALONG, above=2)
+    gap.axhline(0, color=GREY, linewidth=1)
+    remark(gap, f"baseline: {evidence.baseline.label}", (0.995, 0), ALONG, above=2, ha="right")
+    for axes in (level, gap):
+        _horizons(axes, evidence.plan.horizons)
+    level.set(title="Loss at each horizon (mean; band: lowest to highest seed)", ylabel="val/bpb")
+    gap.set(title="Difference to the baseline (mean, 95 % interval)", ylabel="%")
+    level.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def of_claims(evidence: Evidence) -> Figure | None:
+    """A panel a claim whose effect has a direction: the difference it is about at each horizon, and hollow
+    where its line leads. None without any.
+    """
+    found = [(claim, direction_of(claim, evidence.by(claim.metric))) for claim in evidence.plan.claims]
+    known = [(claim, direction) for claim, direction in found if direction]
+    if not known:
+        return None
+    rows = -(-len(known) // COLUMNS)
+    figure, panels = subplots(rows, COLUMNS, size=(10, 3.1 * rows))
+    for (claim, direction), axes in zip(known, panels, strict=False):
+        _effect(axes, claim, direction)
+    for axes in panels[len(known) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def _effect(axes: Axes, claim: Claim, found: Direction) -> None:
+    tokens = [point.tokens for point in found.points]
+    means = [100 * point.effect.mean for point in found.points]
+    ends = [(point.effect.low, point.effect.high) for point in found.points]
+    known = [(low, high) for low, high in ends if low is not None and high is not None]
+    if len(known) == len(tokens):
+        low, high = ([100 * end for end in side] for side in zip(*known, strict=True))
+        axes.fill_between(tokens, low, high, color=COLOURS[0], alpha=0.18, linewidth=0)
+    axes.plot(tokens, means, color=COLOURS[0], marker="o", markersize=4, linewidth=1.5)
+    later = found.later.times(100)
+    axes.plot(
+        found.later_tokens, later.mean, color=COLOURS[0], marker="o", markersize=6, markerfacecolor="none"
+    )
+    if later.low is not None and later.high is not None:
+        axes.vlines(found.later_tokens, later.low, later.high, color=COLOURS[0], linewidth=1)
+    axes.axhline(0, color=GREY, linewidth=1)
+    for margin in {m.number for part in claim.predicate.parts if (m := margin_of(part)) and m.number}:
+        for side in (-1, 1):
+            axes.axhline(side * 100 * margin, color=GREY, linewidth=0.8, linestyle=DASHED)
+    _horizons(axes, (*tokens, found.later_tokens))
+    axes.set_title(f"{claim.id}: {found.name}", fontsize=9)
+    axes.set_ylabel(f"{found.arm} against {found.against}, %"[:60], fontsize=7)
+
+
+def _differences(axes: Axes, arm: MeasuredArm, evidence: Evidence, look: Look) -> None:
+    tokens, estimates = [], []
+    for mine, theirs in zip(arm.path, evidence.baseline.path, strict=True):
+        shared = sorted(mine.scores.keys() & theirs.scores.keys())
+        if shared:
+            sample = [mine.scores[seed] / theirs.scores[seed] - 1 for seed in shared]
+            tokens.append(mine.tokens)
+            estimates.append(stats.estimate(sample).times(100))
+    _line(axes, tokens, [one.mean for one in estimates], look, arm.label)
+    for at, one in zip(tokens, estimates, strict=True):
+        if one.low is not None and one.high is not None:
+            axes.vlines(at, one.low, one.high, color=look.colour, linewidth=1.2)
+
+
+def _line(axes: Axes, tokens: Sequence[float], values: Sequence[float], look: Look, label: str) -> None:
+    axes.plot(
+        tokens,
+        values,
+        label=label,
+        linewidth=1.5,
+        markersize=4,
+        color=look.colour,
+        linestyle=look.line,
+        marker=look.marker,
+    )
+
+
+def _horizons(axes: Axes, tokens: Sequence[int]) -> None:
+    """An axis of tokens with a tick at each horizon, evenly apart."""
+    axes.set_xscale("log", base=2)
+    axes.minorticks_off()
+    axes.set_xticks(list(tokens), [tokens_text(at, 0) for at in tokens])
+    axes.set_xlabel("tokens")
