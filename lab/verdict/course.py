@@ -17,9 +17,10 @@ Sides = tuple[list[MeasuredArm], list[MeasuredArm]]
 
 def direction_of(claim: Claim, evidence: Evidence) -> Direction | None:
     """Where the difference that a claim is about is going; of several the one that says least for it. None
-    for claims that are not about a loss, and for plans without three horizons.
+    for claims that are not about a loss, or about arms that the plan lacks, and without three horizons.
     """
-    if claim.metric not in (METRIC, EXCESS):
+    absent = claim.predicate.arms() - {arm.name for arm in evidence.arms}
+    if claim.metric not in (METRIC, EXCESS) or absent:
         return None
     found = [SIDES[type(part)](part, evidence) for part in claim.predicate.parts if type(part) in SIDES]
     paths = [path(*sides) for sides in found if sides is not None]

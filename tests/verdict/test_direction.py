@@ -1,5 +1,6 @@
 """Where effects are going: against scipy's lines and tests, and whole verdicts on made-up horizons."""
 
+import dataclasses
 import math
 import random
 
@@ -7,6 +8,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from lab.store.plan_record import Rung, SearchRecord
+from lab.verdict.course import direction_of
 from lab.verdict.direction import Path, direction, further
 from lab.verdict.direction_simulation import courses, share
 from lab.verdict.rate_choice import choice_variance
@@ -66,6 +68,12 @@ def test_two_horizons_or_one_seed_have_no_direction():
     evidence = climbed({"a": [1.0, 0.9], "b": [1.1, 1.0]})
     assert evidence.plan.horizons == TOKENS[:2]
     assert verdict_of(evidence).claims[0].direction is None
+
+
+def test_a_claim_about_an_arm_that_the_plan_lacks_has_no_direction():
+    evidence = climbed({"a": [1.0] * 5, "b": [1.1] * 5})
+    alone = dataclasses.replace(evidence, arms=evidence.arms[:1])
+    assert direction_of(evidence.plan.claims[0], alone) is None
 
 
 def verdict_of(evidence):
