@@ -64,6 +64,7 @@ def publish(
             "against": "plain_x4",
             "points": [],
             "by": "val/bpb",
+            "followed": [],
             "slope": 0.0,
             "later_tokens": 8 * tokens,
             "later": {"n": 2, "mean": 0.1, "sd": 0.0, "low": 0.1, "high": 0.1},

@@ -9,10 +9,10 @@ CAPTIONS = {
     "effects": (
         "Where the effects are going",
         "A panel a claim: the difference that it is about, paired by seed, at each horizon, with its 95 % "
-        "interval over seeds; broken lines are the margin. The hollow point is where a line through the "
-        "last three horizons leads three doublings on, of the excess over the exact floor where the corpus "
-        "has one. Persists: one sign at all three and there. Fading: that point may be 0. Reversing: it "
-        "has the other sign. Budget-bound: two horizons disagree.",
+        "interval over seeds; broken lines are the margin. Hollow points are what a line goes through at the "
+        "last three horizons, the excess over the exact floor where the corpus has one, and where it leads "
+        "three doublings on. Persists: one sign at all three and there. Fading: the last point may be 0. "
+        "Reversing: it has the other sign. Budget-bound: two horizons disagree.",
     ),
     "horizons": (
         "Losses over horizons",

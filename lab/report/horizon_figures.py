@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -76,18 +77,27 @@ def _effect(axes: Axes, claim: Claim, found: Direction) -> None:
         axes.fill_between(tokens, low, high, color=COLOURS[0], alpha=0.18, linewidth=0)
     axes.plot(tokens, means, color=COLOURS[0], marker="o", markersize=4, linewidth=1.5)
     later = found.later.times(100)
+    line = [*(100 * one.mean for one in found.followed), later.mean]
     axes.plot(
-        found.later_tokens, later.mean, color=COLOURS[0], marker="o", markersize=6, markerfacecolor="none"
+        [*tokens[-len(found.followed) :], found.later_tokens],
+        line,
+        color=COLOURS[1],
+        marker="o",
+        markersize=5,
+        markerfacecolor="none",
+        linewidth=0.8,
+        linestyle=":",
     )
     if later.low is not None and later.high is not None:
-        axes.vlines(found.later_tokens, later.low, later.high, color=COLOURS[0], linewidth=1)
+        axes.vlines(found.later_tokens, later.low, later.high, color=COLOURS[1], linewidth=1)
     axes.axhline(0, color=GREY, linewidth=1)
     for margin in {m.number for part in claim.predicate.parts if (m := margin_of(part)) and m.number}:
         for side in (-1, 1):
             axes.axhline(side * 100 * margin, color=GREY, linewidth=0.8, linestyle=DASHED)
-    _horizons(axes, (*tokens, found.later_tokens))
+    _horizons(axes, (*tokens[:-1:2], tokens[-1], found.later_tokens))
     axes.set_title(f"{claim.id}: {found.name}", fontsize=9)
-    axes.set_ylabel(f"{found.arm} against {found.against}, %"[:60], fontsize=7)
+    sides = "\n".join(textwrap.wrap(f"{found.arm} against {found.against}, %", 34)[:3])
+    axes.set_ylabel(sides, fontsize=7)
 
 
 def _differences(axes: Axes, arm: MeasuredArm, evidence: Evidence, look: Look) -> None:

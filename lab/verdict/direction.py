@@ -46,8 +46,9 @@ class EffectPoint:
 class Direction:
     """Where the difference between two sides is going; positive where `arm` is worse than `against`.
 
-    by: "val/excess_bpb" where the line goes through excesses over the floor, "val/bpb" else. slope: its mean
-    over seeds, in logarithms a doubling. later: of the line, at so many tokens, as a fraction.
+    by: "val/excess_bpb" where the line goes through excesses over the floor, "val/bpb" else. followed: what
+    it goes through at the last three horizons, as fractions. slope: its mean over seeds, in logarithms a
+    doubling. later: of the line, at so many tokens, as a fraction.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Direction:
     against: str
     points: tuple[EffectPoint, ...]
     by: str
+    followed: tuple[Estimate, ...]
     slope: float
     later_tokens: int
     later: Estimate
@@ -134,6 +136,7 @@ def direction(of: Path) -> Direction:
         against=of.against,
         points=points,
         by="val/bpb" if of.excess is None else "val/excess_bpb",
+        followed=tuple(as_fraction(stats.estimate(values)) for values in followed),
         slope=fmean(_slope(values) for values in zip(*followed, strict=True)),
         later_tokens=of.tokens[-1] * 2**DOUBLINGS_ON,
         later=as_fraction(later),
