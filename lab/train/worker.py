@@ -26,7 +26,7 @@ from lab.store.states import END_STATES
 from lab.train.loop import train
 
 M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1  # of mallopt(3)
-KEPT_BYTES = 1 << 30
+MAPPED_BYTES, KEPT_BYTES = 1 << 25, 1 << 30  # older versions refuse a larger threshold of mapping
 RESUMABLE = 75  # exit code of a run that stopped early with its checkpoint saved (EX_TEMPFAIL)
 DISK_FULL = 73  # of one that goes on from its last checkpoint when there is room again (EX_CANTCREAT)
 
@@ -67,7 +67,7 @@ def _keep_freed_memory() -> None:
     """
     with suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
-        mallopt(M_MMAP_THRESHOLD, KEPT_BYTES)
+        mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
         mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
