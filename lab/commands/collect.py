@@ -31,7 +31,7 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
     listing.show(rows, as_json=options.json, columns=("id", "state", "arm", "seed", "note"))
     if page and not options.json:
         print(f"report: {listing.shown(page)}")
-    return 0 if all(run.state in RESULT_STATES for run in collected) else 1
+    return 0 if all(run.state in (*RESULT_STATES, "paused") for run in collected) else 1
 
 
 def _report(folder: Path) -> Path:

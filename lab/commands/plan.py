@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from lab.commands import jobs, places, plan_rows
+from lab.commands import jobs, places, plan_rows, registering
 from lab.commands.arguments import add_json, add_planning
 from lab.commands.listing import shown
 
@@ -28,6 +28,7 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
 
     plan = jobs.planned(options, overrides, elsewhere=options.out is not None)
     if options.out is not None:
+        registering.register(plan)
         parcel.pack(plan, options.out, places.store())
     plan_rows.show_plan(plan, places.store(), as_json=options.json)
     if options.out is not None and not options.json:

@@ -19,11 +19,16 @@ WAYS_ON = "Restore what moved, or judge anew with lab sweep {name} --fresh-seeds
 def register(plan: "Plan") -> None:
     """Write the registration of a plan that is about to judge.
 
-    Raises ConfigError where the sweep was registered with other rules and has judged runs since.
+    Raises ConfigError where the sweep was registered with other rules and has judged runs since. With other
+    seeds alone it may go on, and says that it can't be published.
     """
     from lab.store import registration
 
     now, before = rules_of(plan.record), registration.load(plan.folder)
+    if before is not None and before.moved(now) and not before.moved(_with_seeds_of(now, before)):
+        asked = ", ".join(map(str, before.seeds))
+        print(f"registered with seeds {asked}; with others the sweep can't be published", file=sys.stderr)
+        return
     if before is not None and (moved := before.moved(now)):
         store = places.store()
         judged = [run for arm in plan.record.arms for of in (arm.runs, *arm.branches) for run in of.values()]
@@ -66,13 +71,17 @@ def unmoved(plan: "PlanRecord") -> "Registration | None":
         )
     asked = tuple(ablation.load(plan.ablation).claims)
     now = rules_of(dataclasses.replace(plan, claims=asked))
-    judged = dataclasses.replace(now, seeds=before.seeds) if {*plan.seeds} <= {*before.seeds} else now
-    if moved := before.moved(judged):
+    stopped_at_a_look = {*plan.seeds} < {*before.seeds} and len(plan.seeds) in plan.looks
+    if moved := before.moved(_with_seeds_of(now, before) if stopped_at_a_look else now):
         raise ConfigError(
             f"{where}: was registered on {before.date}, and since then moved: {'; '.join(moved)}. "
             f"{WAYS_ON.format(name=plan.ablation)}"
         )
     return before
+
+
+def _with_seeds_of(now: "Registration", before: "Registration") -> "Registration":
+    return dataclasses.replace(now, seeds=before.seeds)
 
 
 def first_fresh_seed(name: str) -> int:

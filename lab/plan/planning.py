@@ -73,7 +73,7 @@ def make(
 
     elsewhere: the plan is for another machine, which may have a device that this one lacks. horizon: the
     tokens at which to end, of an ablation with horizons; its last one where nothing is said. quick: where
-    nothing else is said end at the second horizon, with QUICK_SEEDS seeds at most that are judged once.
+    nothing else is said end at the second horizon, and take QUICK_SEEDS seeds at most, judged once.
     first_seed: of those that judge.
     """
     ablation = load(name)
@@ -101,8 +101,9 @@ def make(
             f"init_from={baseline.run.init_from}" if text.startswith("init_from=") else text
             for text in overrides
         ]
-    quick = quick and ablation.horizons is not None and seeds is None
-    count = min(ablation.seeds, QUICK_SEEDS) if quick else seeds or ablation.seeds
+    quick = quick and ablation.horizons is not None
+    few = quick and seeds is None
+    count = min(ablation.seeds, QUICK_SEEDS) if few else seeds or ablation.seeds
     paired_seeds, reached = list(range(first_seed, first_seed + count)), tuple[int, ...]()
     first = baseline.config
     device, setting = device_kind(first), setting_of(baseline, overrides, hold)
@@ -151,7 +152,7 @@ def make(
             *baseline.corpus.notes,
         ),
         reference_lines=_reference_lines(baseline, len(reached)),
-        looks=() if quick else tuple(ablation.looks),
+        looks=() if few else tuple(ablation.looks),
         seeds_in_file=ablation.seeds if len(paired_seeds) != ablation.seeds else None,
         noise=noise_record.load(results, setting_of(baseline, overrides, None)),
         side_by_side=tuple(map(tuple, ablation.side_by_side)),

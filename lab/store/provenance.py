@@ -25,10 +25,10 @@ def here(device: str) -> Provenance:
     """The code, versions and hardware of this process, for no run in particular."""
     import torch
 
-    root = Path(__file__).resolve().parents[2]
+    commit, clean = checkout()
     return Provenance(
-        commit=_git(root, "rev-parse", "HEAD"),
-        clean=_git(root, "status", "--porcelain", "--", "lab", "conf") == "",
+        commit=commit,
+        clean=clean,
         source_hash=source_hash(),
         python=platform.python_version(),
         torch=torch.__version__.partition("+")[0],
@@ -38,6 +38,14 @@ def here(device: str) -> Provenance:
         threads=0,
         started="",
     )
+
+
+def checkout() -> tuple[str | None, bool]:
+    """The commit of this code, None outside a git checkout, and whether code and defaults are as it has
+    them.
+    """
+    root = Path(__file__).resolve().parents[2]
+    return _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain", "--", "lab", "conf") == ""
 
 
 @cache

@@ -18,7 +18,7 @@ from lab.config.strict import plain, read
 from lab.store.files import dumps, read_record, write_atomic
 from lab.store.identity import PROTOCOL
 from lab.store.plan_record import PlanRecord
-from lab.store.provenance import here
+from lab.store.provenance import checkout
 
 NAME = "registration.json"
 Hashes = dict[str, str]  # by the name of what was hashed
@@ -26,7 +26,7 @@ Hashes = dict[str, str]  # by the name of what was hashed
 
 @dataclass(frozen=True)
 class Registration:
-    """The rules of a sweep. date: in UTC; commit, clean: of the code, None outside a git checkout.
+    """The rules of a sweep. date: in UTC; commit, clean: of the code, no commit outside a git checkout.
 
     seeds: that judge. claims: each with statement, metric, predicate, margins and family. arms: each with
     overrides and resolved shape. search: how rates were searched. rows: those of the ledger that rest on the
@@ -38,7 +38,7 @@ class Registration:
     setting: str
     date: str
     commit: str | None
-    clean: bool | None
+    clean: bool
     seeds: tuple[int, ...]
     looks: tuple[int, ...]
     horizons: tuple[int, ...]
@@ -72,14 +72,14 @@ class Registration:
 
 def of_plan(plan: PlanRecord, rows: Mapping[str, Any]) -> Registration:
     """The rules of a plan as they are now. rows: the rows of the ledger that rest on its claims, by id."""
-    code, search = here(plan.device_kind), plan.search
+    search, (commit, clean) = plan.search, checkout()
     return Registration(
         protocol=PROTOCOL,
         ablation=plan.ablation,
         setting=plan.setting,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        commit=code.commit,
-        clean=code.clean,
+        commit=commit,
+        clean=clean,
         seeds=plan.seeds,
         looks=plan.looks,
         horizons=plan.horizons,

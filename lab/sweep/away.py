@@ -63,7 +63,7 @@ def _train(folder: Path, workers: int | None, *, retry: bool) -> int:
             else "not ended"
         )
         print(f"{name} {job.manifest.job_type} seed {job.config.seed}: {states[name]}, {said}")
-    lacking = sum(state not in RESULT_STATES for state in states.values())
+    lacking = sum(state not in (*RESULT_STATES, "paused") for state in states.values())
     if lacking:
         print(
             f"error: {lacking} of {len(jobs)} runs have no result; --retry trains failed ones again.",

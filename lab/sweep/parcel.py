@@ -59,7 +59,8 @@ def pack_jobs(work: JobSet, folder: Path, store: RunStore) -> None:
             continue
         source = Path(job.shards)
         _copy_shards(source, folder / "shards" / source.name)
-        if parent := job.manifest.parent:
+        parent = job.manifest.parent
+        if parent and (parent.run_id not in work.jobs or store.state(parent.run_id) in RESULT_STATES):
             store.lend(parent.run_id, parent.step, store_of(folder))
         away = without_paths(job.config)
         jobs.append(replace(job, config=away, store="runs", shards=f"shards/{source.name}"))

@@ -156,7 +156,7 @@ def _basin(part: forms.Basin, arms: Sequence[ArmRecord], seeds: int) -> list[Rea
 
 def _trend(part: forms.Trend, arms: Sequence[ArmRecord], seeds: int) -> list[Reach]:
     count = len(_group(part.along, arms))
-    if count < 3:
+    if count < 3 or seeds < 2:
         return [Reach(1.0, 1.0)]
     best = (
         stats.p_concordant(range(count)) if part.test == "kendall" else stats.p_trend([range(count)] * seeds)

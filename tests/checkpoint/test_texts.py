@@ -111,7 +111,7 @@ def test_a_run_without_a_sound_checkpoint_is_named(run, capsys, monkeypatch):
     monkeypatch.setattr(RunStore, "read_checkpoint", lambda *_: None)
     says(f"{run} (command line): no checkpoint of run {run} verifies")
     monkeypatch.setattr(RunStore, "checkpoints", lambda *_: [])
-    says(f"{run} (command line): run {run} is diverged and has no checkpoint.")
+    says(f"{run} (command line): run {run} is finished and has no checkpoint.")
 
 
 def test_a_changed_tokenizer_is_noticed(run, capsys, monkeypatch):

@@ -14,8 +14,10 @@ import yaml
 
 from lab.commands import places
 from lab.config import compose
-from lab.config.strict import plain
+from lab.config.strict import ConfigError, plain
 from lab.plan import ablation
+from lab.report import publication
+from lab.store import plan_record
 from lab.sweep import away as worker
 
 pytestmark = pytest.mark.slow
@@ -136,8 +138,12 @@ def test_publishing_never_takes_runs_away_and_mends_failed_ones(lab, capsys):
     folder = next((places.RESULTS / "norm-placement").iterdir())
     published = (folder / "runs.jsonl").read_text().splitlines()
     assert lab(*sweep, "--seeds", "1") == 0
+    assert "with others the sweep can't be published" in capsys.readouterr().err
     assert lab("publish", "norm-placement") == 2
-    assert "4 published runs are not in this sweep" in capsys.readouterr().err
+    assert "since then moved: the judging seeds (0, 1, now 0)" in capsys.readouterr().err
+    fewer = plan_record.load(next((places.RESULTS / "sweeps/norm-placement").glob("*/plan.json")))
+    with pytest.raises(ConfigError, match="published runs are not in this sweep"):
+        publication.publish(fewer, places.store(), places.RESULTS)
     assert (folder / "runs.jsonl").read_text().splitlines() == published
     failed = json.loads(published[0]) | {"state": "failed"}
     (folder / "runs.jsonl").write_text("\n".join([json.dumps(failed), *published[1:]]) + "\n")
@@ -218,7 +224,7 @@ def test_a_branch_starts_from_a_kept_checkpoint_and_says_so(lab, capsys):
 
 
 def test_a_sweep_trained_elsewhere_comes_back_with_its_report(lab, tmp_path, capsys):
-    sweep = ("norm-placement", *QUICK, "data.seed=9", "--seeds", "1")
+    sweep = ("stability", *QUICK, "data.seed=9", "--seeds", "1")
     out = str(tmp_path / "out")
     assert lab("plan", *sweep, "--json") == 0
     planned = json.loads(capsys.readouterr().out)
@@ -233,7 +239,7 @@ def test_a_sweep_trained_elsewhere_comes_back_with_its_report(lab, tmp_path, cap
     assert {row["id"] for row in rows} == {run for arm in planned for run in arm["runs"]}
     assert {row["note"] for row in rows} == {"collected"}
     carried = json.loads((tmp_path / "out/plan.json").read_text())
-    path = places.RESULTS / "sweeps/norm-placement" / carried["setting"] / "plan.json"
+    path = places.RESULTS / "sweeps/stability" / carried["setting"] / "plan.json"
     assert json.loads(path.read_text()) == carried
     larger = json.loads(path.read_text())
     larger["arms"][0]["runs"]["1"] = "0123456789ab"

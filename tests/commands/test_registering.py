@@ -96,6 +96,25 @@ def test_seeds_and_looks_that_moved_are_named(swept):
         registering.unmoved(more)
 
 
+def test_a_sweep_with_other_seeds_goes_on_and_says_that_it_cannot_be_published(swept, capsys):
+    done, _ = swept
+    before = registration.load(done.folder)
+    registering.register(dataclasses.replace(done, record=done.record.with_seeds([0, 1])))
+    assert "with others the sweep can't be published" in capsys.readouterr().err
+    assert registration.load(done.folder) == before
+    with pytest.raises(ConfigError, match="the judging seeds"):
+        registering.unmoved(done.record.with_seeds([0, 1]))
+
+
+def test_fewer_seeds_are_those_that_were_registered_where_a_look_ended_the_sweep(swept):
+    done, _ = swept
+    looked = dataclasses.replace(done.record, looks=(2, 4))
+    registration.save(registering.rules_of(looked), done.folder)
+    assert registering.unmoved(looked.with_seeds([0, 1])) is not None
+    with pytest.raises(ConfigError, match="the judging seeds"):
+        registering.unmoved(looked.with_seeds([0, 1, 2]))
+
+
 def test_the_same_sweep_with_another_claim_stops_before_it_judges_more(swept):
     done, _ = swept
     before = registration.load(done.folder)

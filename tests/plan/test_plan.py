@@ -74,11 +74,16 @@ def test_settings_tell_different_experiments_apart(plan):
 
 
 def test_one_baseline_serves_every_ablation_that_shares_it(plan):
-    made = {name: plan(name).record for name in ("norm", "norm-placement", "stability")}
+    made = {name: plan(name).record for name in ("norm", "regularization", "stability")}
     baselines = [record.baseline.runs for record in made.values()]
     shared = set.intersection(*(set(runs) for runs in baselines))
     assert len(shared) >= 3
     assert all(len({runs[seed] for runs in baselines}) == 1 for seed in shared)
+
+
+def test_one_trunk_with_its_branches_serves_every_ablation_over_horizons(plan):
+    one, other = (plan(name).record.baseline for name in ("activation", "norm-placement"))
+    assert one.trunks == other.trunks and one.branches == other.branches
 
 
 def test_paths_of_this_machine_stay_out_of_the_record(plan):
