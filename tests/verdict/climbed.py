@@ -8,6 +8,7 @@ from lab.store.plan_record import LowerRate, PlanRecord, Rung, SearchRecord
 from lab.store.predicate_forms import Predicate
 from lab.store.run_record import RunRecord
 from lab.verdict.evidence import Evidence, MeasuredArm, gather
+from lab.verdict.simulation import PlainPredicate
 from tests.synthetic_sweep import record, sweep
 
 TOKENS = tuple(307_200 * 2**k for k in range(5))
@@ -15,10 +16,14 @@ SEEDS = 8
 
 
 def climbed(
-    levels: dict[str, list[float]], *, margin: float = 0.01, lower: dict[str, float] | None = None
+    levels: dict[str, list[float]],
+    *,
+    margin: float = 0.01,
+    lower: dict[str, float] | None = None,
+    predicate: PlainPredicate | None = None,
 ) -> Evidence:
-    """Arms a and b with these levels at the horizons; b is claimed to be worse. Seeds differ by up to 0.8 %,
-    which pairing removes but for a hundredth of it.
+    """Arms a and b with these levels at the horizons; b is claimed to be worse, unless another predicate is
+    given. Seeds differ by up to 0.8 %, which pairing removes but for a hundredth of it.
 
     lower: final losses of arms at the last horizon with a lower rate, for seed 0.
     """
@@ -38,9 +43,8 @@ def climbed(
             plan.arms[number], name=name, label=name, runs=branches[-1], branches=tuple(branches)
         )
         arms.append(arm)
-    asked = Predicate.from_plain(
-        {"superior": {"better": "a", "worse": "b", "margin": margin}}, where="", problems=[]
-    )
+    worse = {"superior": {"better": "a", "worse": "b", "margin": margin}}
+    asked = Predicate.from_plain(predicate or worse, where="", problems=[])
     assert asked is not None
     claims = (Claim("c", "", "", "", "val/bpb", (), asked),)
     plan = dataclasses.replace(

@@ -91,6 +91,23 @@ def test_a_claim_that_turns_with_the_budget_is_inconclusive_whatever_the_last_ho
     assert "changes sign with the budget" in claim.why and "-1.00 % at 4.9 M" in claim.why
 
 
+def test_no_worse_than_is_inconclusive_where_the_arm_is_on_the_way_to_be_worse():
+    """b is 5 % better than a at first and 0.4 % worse at the end, on the way to more than the 1 % allowed."""
+    a = [1.0, 0.9, 0.8, 0.75, 0.7]
+
+    def claim(*ratios):
+        b = [value * ratio for value, ratio in zip(a, ratios, strict=True)]
+        within = {"non_inferior": {"arm": "b", "against": {"arm": "a"}, "margin": 0.01}}
+        return verdict_of(climbed({"a": a, "b": b}, predicate=within)).claims[0]
+
+    turned = claim(0.95, 0.96, 0.97, 0.985, 1.004)
+    assert (turned.outcome, turned.direction.name) == ("inconclusive", "budget-bound")
+    assert "changes sign with the budget" in turned.why and turned.direction.later.mean > 0.05
+    turning = claim(0.95, 0.96, 0.97, 0.98, 0.99)  # 1 % better at the end, less by 1 % a doubling
+    assert (turning.outcome, turning.direction.name) == ("inconclusive", "reversing")
+    assert claim(0.99, 0.99, 0.99, 0.99, 0.99).outcome == "reproduced"
+
+
 def test_a_claim_whose_effect_holds_is_reproduced_and_persists():
     a = [1.0, 0.9, 0.8, 0.75, 0.7]
     claim = verdict_of(climbed({"a": a, "b": [1.04 * value for value in a]})).claims[0]
