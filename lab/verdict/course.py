@@ -8,6 +8,7 @@ from statistics import fmean
 from lab.store import predicate_forms as forms
 from lab.store.claim import Claim
 from lab.store.predicate_forms import margin_of
+from lab.verdict import seed_noise
 from lab.verdict.direction import UNDECIDED, Direction, direction, path, worst
 from lab.verdict.evidence import EXCESS, METRIC, Evidence, MeasuredArm, pooled
 
@@ -42,14 +43,22 @@ def undecided(claim: Claim, evidence: Evidence, found: Direction | None) -> str:
 def _lower_rate(claim: Claim, evidence: Evidence) -> str:
     """Why an arm's best rate at the last horizon is not known; empty where a lower one is no better there."""
     search = evidence.search
-    margins = [m.number for part in claim.predicate.parts if (m := margin_of(part)) and m.number is not None]
+    asked = [m for part in claim.predicate.parts if (m := margin_of(part)) is not None]
+    found = [seed_noise.in_numbers(margin, evidence.noise, evidence.metric) for margin in asked]
+    margins = [margin for margin in found if margin is not None]
     if search is None or not search.lower or not margins or claim.metric != METRIC:
         return ""
-    for name in sorted(claim.predicate.arms() & search.lower.keys()):
+    for name in sorted(_named_by(claim, evidence) & search.lower.keys()):
         lower, arm = search.lower[name], evidence.arm(name)
-        chosen = arm.values.get(lower.seed)
+        chosen = arm.scores.get(lower.seed)
         if chosen is None or lower.loss is None:
             continue
+        if lower.seed in arm.diverged:
+            return (
+                f"{arm.label} diverged at the last horizon with a rate of {search.best[name]:g}, which was "
+                f"best at an earlier one, and finished with {lower.lr:g} (seed {lower.seed}), so its best "
+                "rate there is not known"
+            )
         gain = chosen / lower.loss - 1
         if gain > LOWER_RATE_SHARE * min(margins):
             return (
@@ -58,6 +67,12 @@ def _lower_rate(claim: Claim, evidence: Evidence) -> str:
                 "more than half the margin, so its best rate there is not known"
             )
     return ""
+
+
+def _named_by(claim: Claim, evidence: Evidence) -> set[str]:
+    """The arms that a claim names, one by one or by their family."""
+    families = [evidence.family(family) for family in claim.predicate.families()]
+    return claim.predicate.arms() | {arm.name for family in families for arm in family}
 
 
 def _level(arm: MeasuredArm) -> float:

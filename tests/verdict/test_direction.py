@@ -7,6 +7,7 @@ import random
 import pytest
 from scipy import stats as scipy_stats
 
+from lab.store.noise_record import MetricNoise, NoiseRecord
 from lab.store.plan_record import Rung, SearchRecord
 from lab.verdict.course import direction_of
 from lab.verdict.direction import Path, direction, further
@@ -135,6 +136,39 @@ def test_a_lower_rate_that_is_better_at_the_last_horizon_leaves_a_claim_open():
     assert "0.60 % better at the last horizon with a rate of" in better.why
     same = verdict_of(climbed({"a": a, "b": b}, lower={"b": 0.7 * 1.04 / 1.004})).claims[0]
     assert same.outcome == "reproduced"
+
+
+def test_a_lower_rate_leaves_claims_open_that_name_the_arm_by_its_family():
+    """a and b are the arms of family f."""
+    a = [1.0, 0.9, 0.8, 0.75, 0.7]
+    within = {"non_inferior": {"arm": "a", "against": {"family": "f"}, "margin": 0.01}}
+    for loss, outcome in ((0.7, "inconclusive"), (0.7 * 1.04, "reproduced")):
+        levels = {"a": a, "b": [1.04 * value for value in a]}
+        claim = verdict_of(climbed(levels, predicate=within, lower={"b": loss})).claims[0]
+        assert claim.outcome == outcome
+
+
+def test_a_lower_rate_counts_against_half_of_a_margin_in_seed_sds():
+    """2 sd of 0.005 at a mean of 1 are a margin of 1 %."""
+    a = [1.0, 0.9, 0.8, 0.75, 0.7]
+    asked = {"superior": {"better": "a", "worse": "b", "margin": {"seed_sds": 2}}}
+    spread = MetricNoise(5, 1.0, 0.005, 0.003, 0.014, 0.007, None, {}, {})
+    for gain, outcome in ((1.006, "inconclusive"), (1.004, "reproduced")):
+        levels = {"a": a, "b": [1.04 * value for value in a]}
+        evidence = climbed(levels, predicate=asked, lower={"b": 0.7 * 1.04 / gain})
+        noise = NoiseRecord(1, (0, 1, 2, 3, 4), evidence.alike, {}, {"val/bpb": spread})
+        assert verdict_of(dataclasses.replace(evidence, noise=noise)).claims[0].outcome == outcome
+
+
+def test_a_lower_rate_that_finished_where_the_chosen_one_diverged_leaves_a_claim_open():
+    a = [1.0, 0.9, 0.8, 0.75, 0.7]
+    evidence = climbed({"a": a, "b": [1.04 * value for value in a]}, lower={"a": 0.7, "b": 0.7})
+    b = evidence.arm("b")
+    values = {seed: value for seed, value in b.values.items() if seed > 0}
+    diverged = dataclasses.replace(b, values=values, at_init={0: 8.0}, states={**b.states, 0: "diverged"})
+    claim = verdict_of(dataclasses.replace(evidence, arms=(evidence.arm("a"), diverged))).claims[0]
+    assert claim.outcome == "inconclusive"
+    assert "b diverged at the last horizon with a rate of 0.01" in claim.why
 
 
 def test_the_error_of_the_text_joins_that_of_the_seeds():
