@@ -133,8 +133,9 @@ class ClaimVerdict:
     """What became of one claim.
 
     p_values and levels are those of all its statements together. detectable: the smallest effect that
-    these seeds find with 80 % power, in words; detectable_percent the same as a number where the metric is
-    relative. seeds and looks: after how many seeds it was judged, and those at which it might have been.
+    these seeds find with 80 % power, in words, None where it isn't seeds that leave the claim open;
+    detectable_percent the same as a number where the metric is relative. seeds and looks: after how many
+    seeds it was judged, and those at which it might have been.
     """
 
     id: str

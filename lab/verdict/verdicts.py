@@ -148,7 +148,8 @@ def _written(claim: Claim, judgement: Judgement, evidence: Evidence) -> ClaimVer
     listed = [(statement, _answer(statement, judgement)) for statement in hearing.statements]
     asked = [margin for part in claim.predicate.parts if (margin := margin_of(part)) is not None]
     margins = {seed_noise.in_numbers(margin, evidence.noise, metric) for margin in asked} - {None}
-    size, words = _detectable(judgement, listed, evidence) if outcome == INCONCLUSIVE else (None, None)
+    asks = outcome == INCONCLUSIVE and not hearing.undecided
+    size, words = _detectable(judgement, listed, evidence) if asks else (None, None)
     return ClaimVerdict(
         id=claim.id,
         statement=claim.statement,

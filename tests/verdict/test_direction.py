@@ -90,6 +90,7 @@ def test_a_claim_that_turns_with_the_budget_is_inconclusive_whatever_the_last_ho
     claim = verdict_of(climbed({"a": a, "b": b})).claims[0]
     assert claim.direction.name == "budget-bound" and claim.outcome == "inconclusive"
     assert "changes sign with the budget" in claim.why and "-1.00 % at 4.9 M" in claim.why
+    assert claim.detectable is None  # more seeds would not decide it
 
 
 def test_no_worse_than_is_inconclusive_where_the_arm_is_on_the_way_to_be_worse():
