@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lab.report.canvas import ALONG, COLOURS, DASHED, GREY, Look, remark, subplots, tokens_text
 from lab.store.claim import Claim
 from lab.store.predicate_forms import margin_of
-from lab.verdict import stats
+from lab.verdict.comparison import compare
 from lab.verdict.course import direction_of
 from lab.verdict.direction import Direction
 from lab.verdict.evidence import Evidence, MeasuredArm
@@ -102,12 +102,12 @@ def _effect(axes: Axes, claim: Claim, found: Direction) -> None:
 
 def _differences(axes: Axes, arm: MeasuredArm, evidence: Evidence, look: Look) -> None:
     tokens, estimates = [], []
-    for mine, theirs in zip(arm.path, evidence.baseline.path, strict=True):
-        shared = sorted(mine.scores.keys() & theirs.scores.keys())
-        if shared:
-            sample = [mine.scores[seed] / theirs.scores[seed] - 1 for seed in shared]
-            tokens.append(mine.tokens)
-            estimates.append(stats.estimate(sample).times(100))
+    for number, point in enumerate(arm.path):
+        mine, theirs = (one.at_horizon(number) for one in (arm, evidence.baseline))
+        against = compare(mine, theirs, evidence.metric)
+        if against.sample:
+            tokens.append(point.tokens)
+            estimates.append(against.estimate.times(100))
     _line(axes, tokens, [one.mean for one in estimates], look, arm.label)
     for at, one in zip(tokens, estimates, strict=True):
         if one.low is not None and one.high is not None:

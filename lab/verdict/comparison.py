@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
 
@@ -120,7 +120,7 @@ def _of_loss(
         return None, ()
     beyond, along = beyond_seeds(plus, minus), path(plus, minus)
     if beyond:  # logarithms as fractions
-        beyond = replace(beyond, variance=beyond.variance * (1 + fmean(sample)) ** 2)
+        beyond = beyond.times(1 + fmean(sample))
     later = further(along.differences[-LINE_THROUGH:]) if along else ()
     return beyond, tuple(map(math.expm1, later))
 

@@ -29,20 +29,23 @@ from lab.verdict.rate_choice import choice_variance
 
 METRIC, EXCESS = "val/bpb", "val/excess_bpb"
 T = TypeVar("T")
+Groups = dict[int, tuple[float, ...]]  # by seed
 
 
 @dataclass(frozen=True)
 class AtHorizon:
-    """What an arm measured at one horizon, seed by seed: bits a byte, and those of finished runs above the
-    exact floor.
+    """What an arm measured at one horizon, seed by seed: bits a byte, those of finished runs above the exact
+    floor, and those of groups of the validation documents.
     """
 
     tokens: int
     scores: dict[int, float]
     excess: dict[int, float]
+    groups: Groups
 
     def only(self, seeds: Sequence[int]) -> AtHorizon:
-        return AtHorizon(self.tokens, _kept(self.scores, seeds), _kept(self.excess, seeds))
+        scores, excess = _kept(self.scores, seeds), _kept(self.excess, seeds)
+        return AtHorizon(self.tokens, scores, excess, _kept(self.groups, seeds))
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class MeasuredArm:
     values: dict[int, float]
     at_init: dict[int, float] = field(default_factory=dict)
     path: tuple[AtHorizon, ...] = ()
-    groups: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    groups: Groups = field(default_factory=dict)
     choice_variance: float = 0.0
 
     @property
@@ -83,6 +86,11 @@ class MeasuredArm:
     def missing(self) -> dict[int, str]:
         """Seeds without a number to enter with, and their state."""
         return {seed: state for seed, state in self.states.items() if seed not in self.scores}
+
+    def at_horizon(self, number: int) -> MeasuredArm:
+        """The arm as it was at that horizon, to compare levels; `values` has what every seed entered with."""
+        at = self.path[number]
+        return replace(self, values=at.scores, at_init={}, path=(), groups=at.groups)
 
     def only(self, seeds: Sequence[int]) -> MeasuredArm:
         """The arm as if just these seeds had been planned."""
@@ -211,7 +219,7 @@ def _with_paths(evidence: Evidence) -> Evidence:
             replace(
                 arm,
                 path=tuple(
-                    AtHorizon(tokens, found.arms[i].scores, above.arms[i].values)
+                    AtHorizon(tokens, found.arms[i].scores, above.arms[i].values, found.arms[i].groups)
                     for tokens, found, above in zip(horizons, at, excess, strict=True)
                 ),
             )
@@ -265,7 +273,7 @@ def _joined(
     )
 
 
-def _groups(records: dict[int, RunRecord]) -> dict[int, tuple[float, ...]]:
+def _groups(records: dict[int, RunRecord]) -> Groups:
     """The losses of groups of validation documents of the runs that finished."""
     return {
         seed: record.summary.group_bpb
@@ -330,10 +338,7 @@ def pooled(arms: Sequence[MeasuredArm], label: str) -> MeasuredArm:
         values={seed: score for seed, score in scores.items() if seed not in diverged},
         at_init={seed: score for seed, score in scores.items() if seed in diverged},
         path=tuple(_pooled_at([arm.path[k] for arm in arms]) for k in range(len(first.path))),
-        groups={
-            seed: tuple(map(fmean, zip(*(arm.groups[seed] for arm in arms), strict=False)))
-            for seed in set.intersection(*(set(arm.groups) for arm in arms))
-        },
+        groups=_pooled_groups([arm.groups for arm in arms]),
         choice_variance=sum(arm.choice_variance for arm in arms) / len(arms) ** 2,
     )
 
@@ -344,7 +349,15 @@ def _pooled_at(of: Sequence[AtHorizon]) -> AtHorizon:
         {seed: fmean(one[seed] for one in listed) for seed in set.intersection(*map(set, listed))}
         for listed in ([at.scores for at in of], [at.excess for at in of])
     )
-    return AtHorizon(of[0].tokens, scores, excess)
+    return AtHorizon(of[0].tokens, scores, excess, _pooled_groups([at.groups for at in of]))
+
+
+def _pooled_groups(of: Sequence[Groups]) -> Groups:
+    """The means of each group within each seed that all of them have."""
+    return {
+        seed: tuple(map(fmean, zip(*(groups[seed] for groups in of), strict=False)))
+        for seed in set.intersection(*map(set, of))
+    }
 
 
 def relative_differences(a: MeasuredArm, b: MeasuredArm) -> list[float]:

@@ -77,6 +77,10 @@ class Beyond:
         uncertain = math.fsum(part.variance**2 / part.degrees for part in parts)
         return cls(variance, variance**2 / uncertain if uncertain else math.inf)
 
+    def times(self, factor: float) -> Beyond:
+        """The same variance with the mean in another unit."""
+        return Beyond(self.variance * factor**2, self.degrees)
+
     def with_spread(self, sd: float, n: int) -> Beyond:
         """The whole variance of a mean of n numbers that spread by sd."""
         return Beyond.sum([self, Beyond(sd**2 / n, n - 1)])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from lab.store.claim import Claim
 from lab.store.predicate_forms import margin_of
@@ -286,7 +287,10 @@ def _described(arm: MeasuredArm, evidence: Evidence) -> ArmVerdict:
     shared = [] if arm.baseline else sorted(scores.keys() & baseline.scores.keys())
     difference = relative = None
     if shared and (comparison := compare(arm, baseline, evidence.metric)).ranked:
-        difference = stats.estimate([scores[seed] - baseline.scores[seed] for seed in shared])
+        level = fmean(baseline.scores[seed] for seed in shared)
+        beyond = comparison.beyond and comparison.beyond.times(level)
+        sample = [scores[seed] - baseline.scores[seed] for seed in shared]
+        difference = stats.estimate(sample, beyond=beyond)
         relative = comparison.estimate.times(100)
     states = list(arm.states.values())
     return ArmVerdict(
@@ -308,16 +312,17 @@ def _described(arm: MeasuredArm, evidence: Evidence) -> ArmVerdict:
 def _path(arm: MeasuredArm, evidence: Evidence) -> tuple[ArmAtHorizon, ...]:
     """How the arm did at each horizon, and against the baseline of the same seeds."""
     found = []
-    for mine, theirs in zip(arm.path, evidence.baseline.path, strict=True):
-        shared = [] if arm.baseline else sorted(mine.scores.keys() & theirs.scores.keys())
-        sample = [evidence.metric.worse_by(mine.scores[seed], theirs.scores[seed]) for seed in shared]
-        excess = list(mine.excess.values())
+    for number, at in enumerate(arm.path):
+        mine, theirs = (one.at_horizon(number) for one in (arm, evidence.baseline))
+        against = compare(mine, theirs, evidence.metric)
+        apart = against.sample and not arm.baseline
+        excess = list(at.excess.values())
         found.append(
             ArmAtHorizon(
-                mine.tokens,
-                bpb=stats.estimate(list(mine.scores.values())) if mine.scores else None,
+                at.tokens,
+                bpb=stats.estimate(list(at.scores.values())) if at.scores else None,
                 excess_bpb=stats.estimate(excess) if excess else None,
-                difference_percent=stats.estimate(sample).times(100) if sample else None,
+                difference_percent=against.estimate.times(100) if apart else None,
             )
         )
     return tuple(found)
