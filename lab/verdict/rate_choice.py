@@ -7,7 +7,10 @@ judged difference has on top of the spread over seeds.
 
 from __future__ import annotations
 
-from itertools import product
+import math
+import operator
+from collections import Counter
+from itertools import combinations_with_replacement
 from statistics import fmean
 
 from lab.store.plan_record import SearchRecord
@@ -27,9 +30,16 @@ def choice_variance(search: SearchRecord | None, arm: str) -> float:
     means = {rate: fmean(of) for rate, of in losses.items()}
     chosen = means[search.best[arm]]
     seeds = range(len(search.seeds))
+    draws = list(combinations_with_replacement(seeds, len(seeds)))
+    times = [_orders(drawn) for drawn in draws]
 
     def best_by(drawn: tuple[int, ...]) -> float:
         return min(losses, key=lambda rate: (fmean(losses[rate][i] for i in drawn), rate))
 
-    draws = product(seeds, repeat=len(seeds))
-    return fmean((means[best_by(drawn)] / chosen - 1) ** 2 for drawn in draws)
+    costs = [(means[best_by(drawn)] / chosen - 1) ** 2 for drawn in draws]
+    return math.fsum(map(operator.mul, costs, times)) / sum(times)
+
+
+def _orders(drawn: tuple[int, ...]) -> int:
+    """In how many orders the same seeds can be drawn."""
+    return math.factorial(len(drawn)) // math.prod(map(math.factorial, Counter(drawn).values()))

@@ -215,16 +215,15 @@ def test_every_interval_of_an_arm_has_the_error_of_the_text_at_every_horizon():
     assert (arm.difference.low, arm.difference.high) == pytest.approx(expected, rel=1e-3)
 
 
-def test_the_choice_of_a_rate_adds_what_other_tuning_seeds_would_have_cost():
-    """Of four draws of two seeds two choose each rate alone by one seed twice; mixed draws choose 0.01."""
-    losses = {"a": {0.01: (1.0, 1.1), 0.03: (1.08, 1.04)}}
-    rungs = (Rung(1, {"a": {}}, losses),)
-    search = SearchRecord(
+def tuned(losses):
+    """A search of arm a that chose 0.01 from these losses by rate."""
+    seeds = tuple(range(100, 100 + len(losses[0.01])))
+    return SearchRecord(
         key="optimizer.lr",
         metric="val/bpb",
         common=0.01,
         values=(0.01, 0.03),
-        seeds=(100, 101),
+        seeds=seeds,
         arms={},
         losses={},
         at_init={"a": 8.0},
@@ -233,10 +232,24 @@ def test_the_choice_of_a_rate_adds_what_other_tuning_seeds_would_have_cost():
         interior={},
         sensitivity={},
         extended=0,
-        rungs=rungs,
+        rungs=(Rung(1, {"a": {}}, {"a": losses}),),
     )
+
+
+def test_the_choice_of_a_rate_adds_what_other_tuning_seeds_would_have_cost():
+    """Of four draws of two seeds two choose each rate alone by one seed twice; mixed draws choose 0.01."""
+    search = tuned({0.01: (1.0, 1.1), 0.03: (1.08, 1.04)})
     assert choice_variance(search, "a") == pytest.approx((1.06 / 1.05 - 1) ** 2 / 4)
     assert choice_variance(None, "a") == 0.0
+
+
+def test_a_choice_by_eight_tuning_seeds_is_drawn_anew_in_every_way():
+    """With 0.03 one seed is better by 0.0175 and each other worse by 0.01. Draws with that one three times or
+    more (a binomial distribution) choose 0.03, which costs 0.0525 / 8.
+    """
+    search = tuned({0.01: (1.0,) * 8, 0.03: (0.9825,) + (1.01,) * 7})
+    chance = scipy_stats.binom.sf(2, 8, 1 / 8)
+    assert choice_variance(search, "a") == pytest.approx(chance * (0.0525 / 8) ** 2)
 
 
 @pytest.mark.slow
