@@ -29,13 +29,8 @@ def direction_of(claim: Claim, evidence: Evidence) -> Direction | None:
 
 
 def undecided(claim: Claim, evidence: Evidence, found: Direction | None) -> str:
-    """Why a claim is inconclusive whatever the last horizon says; empty where nothing is in the way.
-
-    A claim that arms are equivalent is not about where their difference is going: that it stays within the
-    margin is asked of the line as well (`Comparison.p_within`), which non-inferiority does not ask.
-    """
-    alike = all(isinstance(part, forms.Equivalent) for part in claim.predicate.parts)
-    if found and found.name in UNDECIDED and not alike:
+    """Why a claim is inconclusive whatever the last horizon says; empty where nothing is in the way."""
+    if found and found.name in UNDECIDED:
         return found.text()
     return _lower_rate(claim, evidence)
 

@@ -110,6 +110,22 @@ def test_no_worse_than_is_inconclusive_where_the_arm_is_on_the_way_to_be_worse()
     assert claim(0.99, 0.99, 0.99, 0.99, 0.99).outcome == "reproduced"
 
 
+def test_equivalence_is_neither_reproduced_nor_contradicted_where_the_effect_turns():
+    """b is 1 % better than a at the end, less by 1 % a doubling; or +0.2 % turn into -0.2 %."""
+    a = [1.0, 0.9, 0.8, 0.75, 0.7]
+
+    def found(*ratios):
+        b = [value * ratio for value, ratio in zip(a, ratios, strict=True)]
+        alike = {"equivalent": {"among": {"arms": ["a", "b"]}, "margin": 0.009}}
+        claim = verdict_of(climbed({"a": a, "b": b}, predicate=alike)).claims[0]
+        return claim.outcome, claim.direction.name
+
+    assert found(0.95, 0.96, 0.97, 0.98, 0.99) == ("inconclusive", "reversing")
+    assert found(1.002, 1.002, 1.002, 1.0, 0.998) == ("inconclusive", "budget-bound")
+    assert found(0.98, 0.98, 0.98, 0.98, 0.98) == ("contradicted", "persists")
+    assert found(0.998, 0.998, 0.998, 0.998, 0.998) == ("reproduced", "persists")
+
+
 def test_a_claim_whose_effect_holds_is_reproduced_and_persists():
     a = [1.0, 0.9, 0.8, 0.75, 0.7]
     claim = verdict_of(climbed({"a": a, "b": [1.04 * value for value in a]})).claims[0]
