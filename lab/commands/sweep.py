@@ -29,7 +29,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fresh-seeds",
         action="store_true",
-        help="judge with seeds that no sweep of this ablation has judged with, as after a claim was changed",
+        help="judge with the next seeds that no sweep of this ablation and setting has judged with, as after "
+        "a claim was changed; the same command continues with them",
     )
     parser.add_argument(
         "--published",
@@ -42,8 +43,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
-    first_seed = registering.first_fresh_seed(options.name) if options.fresh_seeds else 0
-    plan = jobs.planned(options, overrides, quick=not options.search, first_seed=first_seed)
+    plan = jobs.planned(options, overrides, quick=not options.search)
+    if options.fresh_seeds:
+        first = registering.first_fresh_seed(plan, searched=options.search)
+        plan = jobs.planned(options, overrides, quick=not options.search, first_seed=first)
     from lab.sweep import rate_search, stages
     from lab.sweep.carry_out import Incomplete
 

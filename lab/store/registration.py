@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from lab.config.strict import plain, read
+from lab.config.strict import absent, plain, read
 from lab.store.files import dumps, read_record, write_atomic
 from lab.store.identity import PROTOCOL
 from lab.store.plan_record import PlanRecord
@@ -28,9 +27,10 @@ Hashes = dict[str, str]  # by the name of what was hashed
 class Registration:
     """The rules of a sweep. date: in UTC; commit, clean: of the code, no commit outside a git checkout.
 
-    seeds: that judge. claims: each with statement, metric, predicate, margins and family. arms: each with
-    overrides and resolved shape. search: how rates were searched. rows: those of the ledger that rest on the
-    claims, with what they say and ask.
+    seeds: that judge. claims: each with statement, prediction, metric, predicate, margins and family. arms:
+    each with family, overrides, resolved shape and what it is matched in. search: the grid and the tuning
+    seeds, where rates were searched. rows: those of the ledger that rest on the claims, with what they say
+    and ask. ended: how many of the runs that judge had ended before, as other ablations share them.
     """
 
     protocol: int
@@ -46,6 +46,7 @@ class Registration:
     claims: Hashes
     arms: Hashes
     rows: Hashes
+    ended: int = absent(0)
 
     def moved(self, now: Registration) -> list[str]:
         """What differs from the rules of now, in words; none where they are the same."""
@@ -70,9 +71,21 @@ class Registration:
         return found
 
 
-def of_plan(plan: PlanRecord, rows: Mapping[str, Any]) -> Registration:
-    """The rules of a plan as they are now. rows: the rows of the ledger that rest on its claims, by id."""
-    search, (commit, clean) = plan.search, checkout()
+def of_plan(
+    plan: PlanRecord,
+    *,
+    rows: Mapping[str, object],
+    search: object | None,
+    common: Sequence[str],
+    ended: int = 0,
+) -> Registration:
+    """The rules of a plan as they are now.
+
+    rows: those of the ledger that rest on its claims, by id. search: its settings, None without one. common:
+    the overrides of all arms. ended: of the runs that judge.
+    """
+    commit, clean = checkout()
+    matched = plain(plan.match)
     return Registration(
         protocol=PROTOCOL,
         ablation=plan.ablation,
@@ -83,10 +96,16 @@ def of_plan(plan: PlanRecord, rows: Mapping[str, Any]) -> Registration:
         seeds=plan.seeds,
         looks=plan.looks,
         horizons=plan.horizons,
-        search=_digest(search and [search.key, search.metric, search.common, search.seeds]),
+        search=_digest(search and plain(search)),
         claims={claim.id: _digest(plain(claim)) for claim in plan.claims},
-        arms={arm.name: _digest([arm.family, arm.overrides, plain(arm.shape)]) for arm in plan.arms},
+        arms={
+            arm.name: _digest(
+                [arm.family, [*common, *arm.overrides], plain(arm.shape), arm.baseline, matched]
+            )
+            for arm in plan.arms
+        },
         rows={name: _digest(plain(row)) for name, row in rows.items()},
+        ended=ended,
     )
 
 
@@ -103,9 +122,9 @@ def load(folder: Path) -> Registration | None:
     )
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -89,6 +89,31 @@ def test_an_arm_that_moved_is_named(swept):
         registering.unmoved(dataclasses.replace(done.record, arms=arms))
 
 
+@pytest.mark.parametrize(
+    ("written", "changed", "told"),
+    [
+        ("overrides: [norm=layernorm]", "overrides: [norm=none]", "moved: arm layernorm. "),
+        ("horizons: 5", "horizons: 5\ncommon: [optimizer.eps=1e-6]", "moved: arm layernorm; arm rmsnorm. "),
+        ("search: {}", "search: {points: 7}", "moved: the search of learning rates. "),
+        ("search: {}", "search: {seeds: [100]}", "moved: the search of learning rates. "),
+    ],
+)
+def test_what_moved_in_the_file_of_the_ablation_is_named(swept, tmp_path, written, changed, told):
+    done, _ = swept
+    path = tmp_path / "ablations/climb.yaml"
+    path.write_text(path.read_text().replace(written, changed))
+    with pytest.raises(ConfigError, match=told):
+        registering.unmoved(done.record)
+
+
+def test_claims_of_the_plan_that_differ_from_a_restored_file_are_named(swept):
+    """The plan is what a verdict goes by, whatever the file says by now."""
+    done, _ = swept
+    changed = dataclasses.replace(done.record.claims[0], statement="another")
+    with pytest.raises(ConfigError, match="moved: claim rms-vs-ln-loss"):
+        registering.unmoved(dataclasses.replace(done.record, claims=(changed,)))
+
+
 def test_seeds_and_looks_that_moved_are_named(swept):
     done, _ = swept
     more = dataclasses.replace(done.record, seeds=tuple(range(6)), looks=(4, 6))
@@ -134,13 +159,62 @@ def test_rules_may_move_as_long_as_nothing_was_judged(make_climbing, tmp_path, m
     registering.register(moved)
     assert "registered anew, as nothing was judged yet: claim rms-vs-ln-loss" in capsys.readouterr().err
     assert registration.load(plan.folder).claims == registering.rules_of(moved.record).claims
+    registering.register(make_climbing(seeds=6))
+    assert registration.load(plan.folder).seeds == (0, 1, 2, 3, 4, 5)
 
 
-def test_fresh_seeds_are_those_after_all_that_were_registered(swept, make_climbing):
-    assert registering.first_fresh_seed("climb") == 4
-    plan = make_climbing(first_seed=4)
-    assert plan.record.seeds == (4, 5, 6, 7) and plan.record.setting.endswith("-s4")
-    assert registering.first_fresh_seed("other") == 0
+def test_fresh_seeds_are_those_after_all_that_judged_this_setting(swept, make_climbing):
+    """A search makes no other setting of it, and another horizon does."""
+    same, other = make_climbing(horizon=1.2e6), make_climbing(horizon=0.6e6)
+    assert registering.first_fresh_seed(same, searched=True) == 4
+    assert registering.first_fresh_seed(same, searched=False) == 4
+    assert registering.first_fresh_seed(other, searched=True) == 0
+    fresh = make_climbing(horizon=1.2e6, first_seed=4)
+    assert fresh.record.seeds == (4, 5, 6, 7) and fresh.record.setting.endswith("-1.2M-s4")
+
+
+def test_the_same_command_goes_on_with_fresh_seeds_until_a_rule_moves(swept, make_climbing, tmp_path):
+    """Or else a sweep that was killed would never end, each time with other seeds."""
+    registering.register(make_climbing(horizon=1.2e6, first_seed=4))
+    plan = make_climbing(horizon=1.2e6)
+    assert registering.first_fresh_seed(plan, searched=False) == 4
+    path = tmp_path / "ablations/climb.yaml"
+    path.write_text(path.read_text().replace("margin: 0.01", "margin: 0.02"))
+    assert registering.first_fresh_seed(make_climbing(horizon=1.2e6), searched=False) == 8
+
+
+def test_seeds_that_judged_without_a_registration_are_not_fresh(swept, make_climbing):
+    done, _ = swept
+    (done.folder / registration.NAME).unlink()
+    assert registering.first_fresh_seed(make_climbing(horizon=1.2e6), searched=True) == 4
+
+
+def test_the_registration_that_was_published_holds_in_a_fresh_clone(swept, tmp_path):
+    """Published lines serve there as runs, and a claim that moved would go by known outcomes."""
+    done, _ = swept
+    published = registration.load(done.folder)
+    registration.save(published, tmp_path / "climb" / done.record.setting)
+    (done.folder / registration.NAME).unlink()
+    registering.register(done)
+    assert registration.load(done.folder) == published
+    changed = dataclasses.replace(done.record.claims[0], statement="another")
+    plan = dataclasses.replace(done, record=dataclasses.replace(done.record, claims=(changed,)))
+    with pytest.raises(ConfigError, match="since then moved: claim rms-vs-ln-loss"):
+        registering.register(plan)
+    later = dataclasses.replace(published, date="2027-01-01T00:00:00+00:00")
+    registration.save(later, done.folder)
+    with pytest.raises(ConfigError, match="was published with a registration of .* this one is of 2027"):
+        registering.unmoved(done.record)
+
+
+def test_a_registration_counts_the_runs_that_had_ended_before_it(swept, capsys):
+    """As those that another ablation shares, or all of them where someone took the first one away."""
+    done, _ = swept
+    assert registration.load(done.folder).ended == 0
+    (done.folder / registration.NAME).unlink()
+    registering.register(done)
+    assert registration.load(done.folder).ended == 2 * 4 * 3  # arms, seeds, horizons
+    assert "24 of 24 runs that judge had ended before this registration" in capsys.readouterr().err
 
 
 def test_what_protocol_1_published_stays(swept, tmp_path):
