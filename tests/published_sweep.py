@@ -1,8 +1,14 @@
 """A published sweep written by hand: one claim, two arms, two seeds."""
 
+import dataclasses
 import json
 
+from lab.lecture import claim_test
+from lab.lecture import register as notes
+from lab.store import plan_record, registration
 from tests.synthetic_sweep import sweep, verdict
+
+REGISTERED = "2026-12-01T09:00:00+00:00"
 
 
 def told(claim, outcome, *, why="because", seeds=2):
@@ -73,3 +79,11 @@ def publish(
     for name, value in (("verdict.json", found), ("plan.json", plan)):
         (folder / name).write_text(json.dumps(value))
     (folder / "runs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    if protocol == 2:
+        rows = {row.id: row.asks for row in notes.register() if claim in row.rests_on}
+        rules = registration.of_plan(
+            plan_record.load(folder / "plan.json"), rows=rows, search=None, common=()
+        )
+        test = claim_test.tested().get(claim)
+        asked = {claim: test.digest} if test else {}
+        registration.save(dataclasses.replace(rules, claims=asked, date=REGISTERED), folder)

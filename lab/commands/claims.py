@@ -49,12 +49,17 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
         listing.show(listed, as_json=options.json, columns=("id", "core_minutes", "claims"))
         return 0
     shown = [
-        plain(row) | {"minutes_estimate": row.core_minutes.estimate, "minutes_spent": row.core_minutes.spent}
+        plain(row)
+        | {
+            "outcome": row.outcome,
+            "minutes_estimate": row.core_minutes.estimate,
+            "minutes_spent": row.core_minutes.spent,
+        }
         for row in known.rows
     ]
     listing.show(
         shown,
         as_json=options.json,
-        columns=("id", "state", "kind", "minutes_estimate", "minutes_spent", "says"),
+        columns=("id", "outcome", "kind", "minutes_estimate", "minutes_spent", "says"),
     )
     return 0

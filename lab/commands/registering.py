@@ -73,11 +73,7 @@ def rules_of(
         )
         plan = dataclasses.replace(plan, claims=tuple(asked.claims), arms=arms)
     claims = {claim.id for claim in plan.claims}
-    rows = {
-        row.id: [row.says, row.notes, row.kind, row.parts, row.against]
-        for row in notes.register()
-        if claims & {*row.rests_on}
-    }
+    rows = {row.id: row.asks for row in notes.register() if claims & {*row.rests_on}}
     search = (file.search or ablation.Search.standard()) if searched else None
     return registration.of_plan(plan, rows=rows, search=search, common=file.common)
 

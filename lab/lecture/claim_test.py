@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from lab.config.strict import plain
 from lab.plan import ablation
+from lab.store.registration import digest
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class ClaimTest:
     statement, prediction: those of the claim. needs: the optional arms that it asks for. runs: how many that
     takes at most, seeds times arms. searched: the ablation's claims rest on a search of learning rates.
     core_minutes: what the whole ablation takes at most, None where its file doesn't say. horizons: how many
-    it has, 0 for one budget.
+    it has, 0 for one budget. digest: of the whole claim, as a registration keeps it.
     """
 
     ablation: str
@@ -27,6 +29,7 @@ class ClaimTest:
     searched: bool
     core_minutes: float | None
     horizons: int = 0
+    digest: str = ""
 
 
 @cache
@@ -51,5 +54,6 @@ def tests_of(name: str) -> dict[str, ClaimTest]:
             searched=asked.search is not None,
             core_minutes=asked.core_minutes,
             horizons=asked.horizons or 0,
+            digest=digest(plain(claim)),
         )
     return found

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.config.strict import absent
+from lab.lecture.claim_test import tested
 from lab.lecture.exact import measured_claim
 from lab.lecture.exact.measured_claim import MeasuredClaim, MeasuredPart, MeasuredTable
+from lab.lecture.register import register
 from lab.report.publication import PublishedSweep, published_folders, published_sweep
 from lab.store import exact_check, registration
 from lab.store.exact_check import ExactCheck
 from lab.store.identity import PROTOCOL
+from lab.store.plan_record import PlanRecord
+from lab.store.registration import Registration
 from lab.verdict import verdict_record
 from lab.verdict.evidence import conditions
 from lab.verdict.outcomes import CONTRADICTED, REPRODUCED
@@ -32,8 +36,8 @@ class Finding:
     measured, in words. commit: of the code, several where runs differ. figures: files below `where`. What is
     None or empty is not known of that kind. checks: of computed claims. parts, table: of measured ones.
     conditions: what sets a sweep apart from others of its size and data, None where there was no sweep. Of a
-    sweep also the protocol that judged it, the tokens that it speaks of, where its effect is going, and when
-    its rules were registered.
+    sweep also the protocol that judged it, the tokens that it speaks of, where its effect is going, when its
+    rules were registered, and in `outdated` the rows of the ledger that asked something else then.
     """
 
     claim: str
@@ -57,6 +61,7 @@ class Finding:
     horizon: int | None = absent(None)
     direction: str | None = absent(None)
     registered: str | None = absent(None)
+    outdated: tuple[str, ...] = absent(())
 
     @property
     def decides(self) -> bool:
@@ -68,12 +73,16 @@ class Finding:
         return self.kind == "trained"
 
     @property
+    def tokens(self) -> str:
+        """How many a sweep speaks of, in words."""
+        return f"{(self.horizon or 0) / 1e6:.1f} M tokens"
+
+    @property
     def setting(self) -> str:
         """What was trained on what, in words; of what was not trained, its kind."""
         if not self.trained:
             return self.kind
-        spoken_of = f"{(self.horizon or 0) / 1e6:.1f} M tokens"
-        spoken_of += "" if self.protocol == PROTOCOL else f", protocol {self.protocol}"
+        spoken_of = self.tokens + ("" if self.protocol == PROTOCOL else f", protocol {self.protocol}")
         return ", ".join([f"{self.size} on {self.data}", spoken_of, *(self.conditions or ())])
 
 
@@ -181,6 +190,19 @@ def of_sweep(judged: JudgedSweep) -> list[Finding]:
             horizon=plan.baseline.tokens,
             direction=claim.direction.name if claim.direction else None,
             registered=rules.date if rules else None,
+            outdated=_outdated(claim.id, plan, rules),
         )
         for claim in judged.verdict.claims
     ]
+
+
+def _outdated(claim: str, plan: PlanRecord, rules: Registration | None) -> tuple[str, ...]:
+    """The rows that rest on a claim of a sweep, and don't ask what they did when the sweep was registered;
+    none under protocol 1, which decides nothing.
+    """
+    rows = [row for row in register() if claim in row.rests_on and plan.protocol == PROTOCOL]
+    test = tested().get(claim)
+    of_file = test.digest if test and test.ablation == plan.ablation else None
+    if rules is None or (of_file and rules.claims.get(claim) != of_file):
+        return tuple(row.id for row in rows)
+    return tuple(row.id for row in rows if rules.rows.get(row.id) != registration.digest(row.asks))

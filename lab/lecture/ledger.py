@@ -36,8 +36,8 @@ class LedgerRow:
     The first fields are those of the register and of the ablation that tests the claim. state: one of STATES
     in lab/verdict/outcomes.py; alone: that of its main statement without its parts, where it is another.
     as_printed: whether what the notes print holds, of a computed claim. why: the state in words. Of a trained
-    claim that was decided or left open by a sweep also the protocol and the tokens that the state speaks of,
-    where the effect is going, and when the rules were registered.
+    claim that sweeps decided or left open also the protocol and the tokens of the longest of them that came
+    to that state, where its effect is going, and when its rules were registered.
     """
 
     id: str
@@ -108,9 +108,11 @@ def _row(
     by_name = {name: [one for one in findings if one.claim == name] for name in claim.rests_on}
     exact = [one for of in by_name.values() for one in of if one.kind == "exact"]
     evidence = exact + [one for one in findings if one.kind != "exact" and one.claim in by_name]
-    sweeps = [one for one in evidence if one.claim == claim.id and one.trained and one.decides]
-    sweep = max(sweeps, key=lambda one: one.horizon or 0, default=None)
     whole, alone = state(claim, evidence), state(replace(claim, parts=(), against=()), evidence)
+    own = [one for one in evidence if one.claim == claim.id and claim.id not in one.outdated]
+    sweeps = _deciding(own)
+    agreeing = [one for one in sweeps if one.outcome == alone] or sweeps
+    sweep = max(agreeing, key=lambda one: one.horizon or 0, default=None)
     return LedgerRow(
         id=claim.id,
         section=section,
@@ -141,8 +143,10 @@ def state(claim: RegisteredClaim, evidence: Sequence[Finding]) -> str:
     """The one state of a row from the outcomes of its evidence.
 
     The claim of its own id, and each of its parts that was tested, must all hold; one of `against` that holds
-    contradicts it.
+    contradicts it. Sweeps that were registered when the row, or their claim, asked something else have no
+    say.
     """
+    evidence = [one for one in evidence if claim.id not in one.outdated]
     own = _of_claim(claim.kind, [one for one in evidence if one.claim == claim.id])
     if not own:
         return BEYOND if claim.beyond else NOT_RUN
@@ -167,13 +171,17 @@ def _of_claim(kind: str, evidence: Sequence[Finding]) -> list[str]:
     open. Sweeps with conditions of their own (lab/verdict/evidence.py) count where there are no others: or
     else one more override would be one more chance.
     """
-    trained = _furthest([one for one in evidence if one.trained and one.outcome != NOT_RUN])
-    unconditional = [one for one in trained if not one.conditions]
-    sweeps = _agreed([one.outcome for one in unconditional or trained])
+    sweeps = _agreed([one.outcome for one in _deciding(evidence)])
     parts = [one.outcome for one in evidence if not one.trained]
     if kind == "trained" or not any(one.kind == kind for one in evidence):
         return sweeps
     return parts + sweeps
+
+
+def _deciding(evidence: Sequence[Finding]) -> list[Finding]:
+    """The sweeps of a claim that have a say in what became of it."""
+    trained = _furthest([one for one in evidence if one.trained and one.outcome != NOT_RUN])
+    return [one for one in trained if not one.conditions] or trained
 
 
 def _furthest(sweeps: Sequence[Finding]) -> list[Finding]:
@@ -203,9 +211,7 @@ def _spent(evidence: Sequence[Finding]) -> float | None:
 def _why(claim: RegisteredClaim, evidence: Sequence[Finding]) -> str:
     """The evidence on the row's own claim, what became of its parts, or what is missing."""
     own = [
-        f"{one.setting}, {'found' if not one.decides else 'is'} {one.outcome}: {one.why}"
-        if one.trained
-        else one.why
+        f"{_led(one, claim.id)}: {one.why}" if one.trained else one.why
         for one in evidence
         if one.claim == claim.id
     ]
@@ -216,3 +222,13 @@ def _why(claim: RegisteredClaim, evidence: Sequence[Finding]) -> str:
         role = "Against it, where it holds, is" if name in claim.against else "Its part is"
         own += [f"{role} {name}, {', '.join(ends)}"] if ends else []
     return ". ".join(own)
+
+
+def _led(found: Finding, row: str) -> str:
+    """What a sweep found, as a sentence begins."""
+    if row in found.outdated:
+        return f"{found.setting}, was {found.outcome} when the row asked something else"
+    if found.decides:
+        return f"{found.setting}, is {found.outcome}"
+    where = ", ".join([f"{found.size} on {found.data}", *(found.conditions or ())])
+    return f"Protocol {found.protocol} found it {found.outcome} at {found.tokens}, {where}"

@@ -175,9 +175,10 @@ def _claim(row: LedgerRow) -> ClaimInWords:
 def _evidence(found: Finding) -> EvidenceInWords:
     facts = [fact for fact in (found.n, found.size, found.data) if fact] + [*(found.conditions or ())]
     if found.trained:
-        facts.append(f"{(found.horizon or 0) / 1e6:.1f} M tokens, protocol {found.protocol}")
+        facts.append(f"{found.tokens}, protocol {found.protocol}")
     facts += [found.direction] if found.direction else []
     facts += [f"registered {found.registered[:10]}"] if found.registered else []
+    facts += [f"which asked something else of {', '.join(found.outdated)}"] if found.outdated else []
     facts += [found.device] if found.device else []
     if found.commit:
         facts.append(f"commit {', '.join(commit[:7] for commit in found.commit.split(', '))}")
@@ -266,7 +267,8 @@ def _table_row(claim: ClaimInWords) -> str:
 
 def _other(found: Finding) -> str:
     where = f"[{escape(found.where)}]({quote(found.where)}/REPORT.md)"
-    return f"- {escape(found.claim)}: {found.outcome}. {escape(found.why)} {where}"
+    outcome = f"{found.outcome} ({escape(found.setting)})"
+    return f"- {escape(found.claim)}: {outcome}. {escape(found.why)} {where}"
 
 
 def _details(claim: ClaimInWords) -> list[str]:

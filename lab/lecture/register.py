@@ -69,6 +69,11 @@ class RegisteredClaim:
     corrected: str | None = absent(None)
 
     @property
+    def asks(self) -> list[object]:
+        """What decides its state, as a registration keeps it: wording and what it rests on."""
+        return [self.says, self.notes, self.kind, [*self.parts], [*self.against]]
+
+    @property
     def rests_on(self) -> tuple[str, ...]:
         """The ids of all claims that it rests on, its own first."""
         return (self.id, *self.parts, *self.against)

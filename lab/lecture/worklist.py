@@ -74,7 +74,9 @@ def open_work(known: Ledger, results: Path) -> list[Work]:
 def _sweeps(known: Ledger, results: Path) -> list[Work]:
     """Sweeps of ablations with a claim that neither a published nor a local verdict answers."""
     findings = [one for row in known.rows for one in row.evidence] + [*known.beyond_register]
-    answered = {one.claim for one in findings if one.decides and one.outcome in (*DECIDED, INCONCLUSIVE)}
+    outdated = {one.claim for one in findings if one.outdated}
+    told = [one for one in findings if one.decides and not one.outdated]
+    answered = {one.claim for one in told if one.outcome in (*DECIDED, INCONCLUSIVE)}
     minutes_a_run = flops("nano") * known.pace / 60 if known.pace else 1.0
     by_ablation: dict[str, dict[str, ClaimTest]] = {}
     for claim, test in tested().items():
@@ -92,13 +94,15 @@ def _sweeps(known: Ledger, results: Path) -> list[Work]:
             horizons=any_test.horizons,
         )
         ended = max(local.ended, _published(results, name, searched=any_test.searched))
-        work += [Work(("publish", name, setting), told, 0.0) for setting, told in local.answered.items()]
+        work += [Work(("publish", name, setting), ids, 0.0) for setting, ids in local.answered.items()]
         wanted = [claim for claim in tests if claim not in answered.union(*local.answered.values())]
         if not wanted:
             continue
         extra = sorted({arm for claim in wanted for arm in tests[claim].needs})
         command = ("sweep", name, *(part for arm in extra for part in ("--with", arm)))
         command += ("--search",) if any_test.searched else ()
+        anew = outdated & {*wanted} or (not any_test.horizons and _held_by_an_earlier_protocol(results, name))
+        command += ("--fresh-seeds",) if anew else ()
         command += ("--published", "size=nano", "data=stories")
         left = max(max(tests[claim].runs for claim in wanted) - ended, 1) * minutes_a_run
         if any_test.core_minutes is not None:
@@ -138,6 +142,12 @@ def _local(results: Path, name: str, *, searched: bool, seeds: int, horizons: in
             )
             answered |= {path.parent.name: found} if found else {}
     return LocalSweeps(answered, ended)
+
+
+def _held_by_an_earlier_protocol(results: Path, name: str) -> bool:
+    """Whether the folders that an ablation without horizons would be published in are taken, for good."""
+    paths = (results / name).glob("nano-stories-cpu*/plan.json")
+    return any(plan_record.load(path, fix=RESTORE).protocol < PROTOCOL for path in paths)
 
 
 def _published(results: Path, name: str, *, searched: bool) -> int:

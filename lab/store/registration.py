@@ -96,15 +96,13 @@ def of_plan(
         seeds=plan.seeds,
         looks=plan.looks,
         horizons=plan.horizons,
-        search=_digest(search and plain(search)),
-        claims={claim.id: _digest(plain(claim)) for claim in plan.claims},
+        search=digest(search and plain(search)),
+        claims={claim.id: digest(plain(claim)) for claim in plan.claims},
         arms={
-            arm.name: _digest(
-                [arm.family, [*common, *arm.overrides], plain(arm.shape), arm.baseline, matched]
-            )
+            arm.name: digest([arm.family, [*common, *arm.overrides], plain(arm.shape), arm.baseline, matched])
             for arm in plan.arms
         },
-        rows={name: _digest(plain(row)) for name, row in rows.items()},
+        rows={name: digest(plain(row)) for name, row in rows.items()},
         ended=ended,
     )
 
@@ -122,7 +120,8 @@ def load(folder: Path) -> Registration | None:
     )
 
 
-def _digest(value: object) -> str:
+def digest(value: object) -> str:
+    """SHA-256 of a plain value, in hex."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 

@@ -12,14 +12,14 @@ import yaml
 from lab.config.strict import ConfigError
 from lab.lecture import claim_test, core_minutes, ledger, register
 from lab.lecture import ledger_page as page
-from lab.lecture.finding import Finding
+from lab.lecture.finding import Finding, judged_sweeps, of_sweep
 from lab.lecture.register import RegisteredClaim
-from lab.store import exact_check
+from lab.store import exact_check, plan_record, registration
 from lab.store.exact_check import ExactCheck
 from lab.store.identity import PROTOCOL
 from lab.verdict import outcomes
 from tests.paths import ROOT
-from tests.published_sweep import publish
+from tests.published_sweep import REGISTERED, publish
 
 RESULTS = ROOT / "results"
 
@@ -253,6 +253,8 @@ def test_the_commands(capsys):
     assert cli.main(["claims", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 114 and all(row["id"] and row["state"] for row in rows)
+    carried = {"outcome", "direction", "horizon", "protocol", "registration"}
+    assert all(carried <= row.keys() for row in rows)
     assert cli.main(["claims", "--todo", "--json"]) == 0
     assert all(row["id"] and row["state"] == "open" for row in json.loads(capsys.readouterr().out))
     assert cli.main(["claims"]) == 0
@@ -298,10 +300,10 @@ def test_a_row_holds_where_all_that_it_says_holds(own, part, against, state):
 
 
 def test_a_row_says_where_its_main_statement_holds_alone(tmp_path):
-    publish(tmp_path, "rope-vs-absolute-loss", "reproduced")
-    assert row_of(tmp_path, "rope-vs-absolute-loss").alone is None
-    publish(tmp_path, "rope-equals-biases", "contradicted", ablation="other")
-    row = row_of(tmp_path, "rope-vs-absolute-loss")
+    publish(tmp_path, "norm-pre-post-final-quality", "reproduced")
+    assert row_of(tmp_path, "norm-pre-post-final-quality").alone is None
+    publish(tmp_path, "norm-pre-post-final-deep", "contradicted", ablation="other")
+    row = row_of(tmp_path, "norm-pre-post-final-quality")
     assert (row.state, row.alone) == ("contradicted", "reproduced")
     text = page.markdown(page.page(ledger.Ledger((row,), (), None)))
     assert "contradicted; its main statement alone is reproduced |" in text
@@ -350,9 +352,69 @@ def test_what_protocol_1_found_is_shown_and_decides_nothing(tmp_path):
     publish(tmp_path, "rms-vs-ln-loss", "contradicted", protocol=1)
     row = row_of(tmp_path, "rms-vs-ln-loss")
     assert (row.state, row.protocol) == ("not run", None)
-    assert row.why == "nano on stories, 0.3 M tokens, protocol 1, found contradicted: because"
+    assert row.why == "Protocol 1 found it contradicted at 0.3 M tokens, nano on stories: because"
     publish(tmp_path, "rms-vs-ln-loss", "reproduced", ablation="another", tokens=4_915_200)
     assert row_of(tmp_path, "rms-vs-ln-loss").state == "reproduced"
+
+
+def test_a_row_that_asks_something_else_than_was_registered_is_open_again(tmp_path, monkeypatch):
+    """What a row says or rests on could otherwise be moved after an outcome, without publishing anything."""
+    publish(tmp_path, "rms-vs-ln-loss", "reproduced")
+    before = row_of(tmp_path, "rms-vs-ln-loss")
+    assert before.state == "reproduced" and before.evidence[0].outdated == ()
+    rows = [
+        dataclasses.replace(claim, parts=("z-loss",)) if claim.id == "rms-vs-ln-loss" else claim
+        for claim in register.register()
+    ]
+    monkeypatch.setattr("lab.lecture.finding.register", lambda: rows)
+    after = row_of(tmp_path, "rms-vs-ln-loss")
+    assert (after.state, after.protocol) == ("not run", None)
+    assert after.evidence[0].outdated == ("rms-vs-ln-loss",)
+    told = "nano on stories, 0.3 M tokens, was reproduced when the row asked something else: because"
+    assert after.why == told
+    assert "which asked something else of rms-vs-ln-loss" in page.markdown(page.page(ledger.load(tmp_path)))
+
+
+def test_a_claim_that_moved_in_its_file_since_it_was_registered_is_open_again(tmp_path):
+    """As its margin; another ablation of the same claim has a text of its own."""
+    claim, ablation = "zloss-heavy-confidence", "confidence"
+    assert claim_test.tested()[claim].ablation == ablation
+    publish(tmp_path, claim, "reproduced", ablation=ablation)
+    folder = tmp_path / ablation / "nano-stories-cpu"
+    plan_record.save(dataclasses.replace(plan_record.load(folder / "plan.json"), ablation=ablation), folder)
+
+    def outdated():
+        return [one.outdated for judged in judged_sweeps(tmp_path) for one in of_sweep(judged)]
+
+    assert outdated() == [()]
+    moved = dataclasses.replace(registration.load(folder), claims={claim: "0" * 64})
+    registration.save(moved, folder)
+    [rows] = outdated()
+    assert rows and all(claim in row.rests_on for row in register.register() if row.id in rows)
+    plan_record.save(dataclasses.replace(plan_record.load(folder / "plan.json"), ablation="other"), folder)
+    assert outdated() == [()]
+
+
+def test_a_row_speaks_of_the_sweep_that_came_to_its_state(tmp_path):
+    """A longer one on other data that is still open lends it neither tokens nor direction."""
+    publish(tmp_path, "rms-vs-ln-loss", "reproduced", tokens=1_228_800, direction="persists")
+    publish(
+        tmp_path,
+        "rms-vs-ln-loss",
+        "inconclusive",
+        setting="nano-tinystories-cpu",
+        tokens=4_915_200,
+        direction="budget-bound",
+    )
+    row = row_of(tmp_path, "rms-vs-ln-loss")
+    assert (row.outcome, row.horizon, row.registration) == ("reproduced, persists", 1_228_800, REGISTERED)
+
+
+def test_outcomes_of_protocol_1_beyond_the_register_say_so(tmp_path):
+    publish(tmp_path, "a-claim-of-its-own", "reproduced", protocol=1)
+    found = page.page(ledger.load(tmp_path))
+    told = "a-claim-of-its-own: reproduced (nano on stories, 0.3 M tokens, protocol 1). because"
+    assert told in page.markdown(found)
 
 
 def test_a_row_reads_with_the_direction_of_its_effect_and_speaks_of_the_last_horizon(tmp_path):

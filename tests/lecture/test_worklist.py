@@ -1,12 +1,13 @@
 """What is still to be run for the ledger: cheapest first, within its budget, nothing paid twice."""
 
+import dataclasses
 import json
 import subprocess
 import time
 
 import pytest
 
-from lab.lecture import claim_test, ledger, worklist
+from lab.lecture import claim_test, ledger, register, worklist
 from tests.paths import ROOT
 from tests.published_sweep import publish, told
 from tests.synthetic_sweep import sweep, verdict
@@ -29,6 +30,28 @@ def verdict_of(outcomes):
 
 def work_in(results):
     return worklist.open_work(ledger.load(results), results)
+
+
+def test_a_claim_that_moved_is_judged_with_fresh_seeds(tmp_path, monkeypatch):
+    publish(tmp_path, "zloss-heavy-confidence", "reproduced", ablation="confidence")
+    (sweep_,) = [item for item in work_in(tmp_path) if item.command[:2] == ("sweep", "confidence")]
+    assert "--fresh-seeds" not in sweep_.command and "zloss-heavy-confidence" not in sweep_.claims
+    rows = [dataclasses.replace(row, says=f"{row.says} So.") for row in register.register()]
+    monkeypatch.setattr("lab.lecture.finding.register", lambda: rows)
+    (sweep_,) = [item for item in work_in(tmp_path) if item.command[:2] == ("sweep", "confidence")]
+    assert "--fresh-seeds" in sweep_.command and "zloss-heavy-confidence" in sweep_.claims
+
+
+def test_what_protocol_1_published_is_open_and_its_folder_is_left_alone(tmp_path):
+    """Fresh seeds have a folder of their own; so have horizons, with any seeds."""
+    for claim, ablation in (("zloss-heavy-confidence", "confidence"), ("dff-ratio-basin", "ffn-ratio")):
+        publish(tmp_path, claim, "reproduced", ablation=ablation, protocol=1)
+    for claim, ablation, fresh in (
+        ("zloss-heavy-confidence", "confidence", True),
+        ("dff-ratio-basin", "ffn-ratio", False),
+    ):
+        [item] = [item for item in work_in(tmp_path) if item.command[:2] == ("sweep", ablation)]
+        assert claim in item.claims and ("--fresh-seeds" in item.command) is fresh
 
 
 @pytest.mark.slow
