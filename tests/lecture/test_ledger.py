@@ -417,6 +417,21 @@ def test_outcomes_of_protocol_1_beyond_the_register_say_so(tmp_path):
     assert told in page.markdown(found)
 
 
+def test_rows_whose_published_outcome_was_wrong_say_what_was_and_what_replaces_it(rows):
+    """The five of evidence protocol 2; one is a part of its row."""
+    by_id = {row.id: row for row in rows}
+    for name, words in (
+        ("norm-post-lr-range", "artefact"),
+        ("norm-pre-post-final-quality", "norm-pre-post-final-deep"),
+        ("rope-vs-absolute-loss", "first wording back"),
+        ("dff-large-not-overfit", "dff-large-training-loss"),
+        ("softcap-attn-lr", "QK-norm alone"),
+    ):
+        row = by_id[name]
+        assert words in row.corrected and row.state == "not run", name
+        assert row.corrected.strip() in page.markdown(page.page(ledger.Ledger((row,), (), None))), name
+
+
 def test_a_row_reads_with_the_direction_of_its_effect_and_speaks_of_the_last_horizon(tmp_path):
     """A quick sweep of the same size and text has no say beside a longer one."""
     publish(tmp_path, "rms-vs-ln-loss", "contradicted", setting="nano-stories-cpu-0.6M", tokens=614_400)
