@@ -134,8 +134,7 @@ def first_fresh_seed(plan: "Plan", *, searched: bool) -> int:
             here = folder.parent.parent.name == "sweeps"
             taken |= {*known.seeds} if not here or _ended(known) else set()
     if newest is not None and max(newest.seeds) == max(taken) and min(newest.seeds) > 0:
-        same = len(newest.seeds) == len(now.seeds) and not newest.moved(_with_seeds_of(now, newest))
-        if same:
+        if len(newest.seeds) == len(now.seeds) and not newest.moved(_with_seeds_of(now, newest)):
             return min(newest.seeds)
     return max(taken, default=-1) + 1
 

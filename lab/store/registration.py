@@ -77,12 +77,11 @@ def of_plan(
     rows: Mapping[str, object],
     search: object | None,
     common: Sequence[str],
-    ended: int = 0,
 ) -> Registration:
     """The rules of a plan as they are now.
 
     rows: those of the ledger that rest on its claims, by id. search: its settings, None without one. common:
-    the overrides of all arms. ended: of the runs that judge.
+    the overrides of all arms.
     """
     commit, clean = checkout()
     matched = plain(plan.match)
@@ -103,7 +102,6 @@ def of_plan(
             for arm in plan.arms
         },
         rows={name: digest(plain(row)) for name, row in rows.items()},
-        ended=ended,
     )
 
 

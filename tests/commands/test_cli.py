@@ -151,6 +151,22 @@ def test_publishing_never_takes_runs_away_and_mends_failed_ones(lab, capsys):
     assert (folder / "runs.jsonl").read_text().splitlines() == published
 
 
+def test_fresh_seeds_are_judged_and_published_beside_the_first_ones(lab, capsys):
+    """The same command goes on with the seeds that it began with."""
+    own = "optimizer.eps=2e-8"
+    sweep = ("sweep", "norm-placement", *QUICK, own, "--seeds", "1")
+    assert lab(*sweep) == 0
+    for _ in range(2):
+        assert lab(*sweep, "--fresh-seeds") == 0
+    paths = (places.RESULTS / "sweeps/norm-placement").glob("*/plan.json")
+    plans = [plan for path in paths if own in (plan := plan_record.load(path)).overrides]
+    assert sorted(plan.seeds for plan in plans) == [(0,), (1,)]
+    [fresh] = [plan.setting for plan in plans if plan.seeds == (1,)]
+    assert fresh.endswith("-s1") and lab("publish", "norm-placement", fresh) == 0
+    folder = places.RESULTS / "norm-placement" / fresh
+    assert json.loads((folder / "registration.json").read_text())["seeds"] == [1]
+
+
 def test_a_failed_run_is_named_and_retried_on_request(lab, capsys):
     command = ("train", *QUICK, "seed=77")
     assert lab(*command, "--json") == 0
