@@ -18,17 +18,17 @@ from fractions import Fraction
 
 from lab.config.schema import Evaluation, RunConfig, Schedule
 from lab.config.strict import ConfigError
-from lab.plan.ablation import MOST_HORIZONS
+from lab.plan.ablation import MOST_HORIZONS, Ablation
 from lab.plan.job_set import Jobs
 from lab.plan.planned_arm import PlannedArm
 from lab.store.identity import NUMERICS
 from lab.store.job import Job
-from lab.store.plan_record import RunsBySeed
+from lab.store.plan_record import ArmRecord, RunsBySeed
 from lab.store.run_record import Parent, ReadRows, ReadText
 
 MakeJob = Callable[[PlannedArm, int], Job]
 COOLDOWN = Fraction(1, 5)
-WARMED_UP_FOR = 2  # the horizon of which a warm-up is a fraction
+WARM_UP, WARMED_UP_FOR = "schedule.warmup_fraction", 2  # the horizon of which a warm-up is a fraction
 NEAR = 0.05  # how far a horizon that is asked for may lie from one that there is
 TRUNK_DOCUMENTS, TRUNK_ROWS = 32, 16
 MOST_DOCUMENTS_DOUBLED = 3  # doublings of the documents that a branch is scored on
@@ -85,26 +85,29 @@ def written(tokens: float) -> str:
     return f"{tokens:.0f}"
 
 
-def refuse(planned: Sequence[PlannedArm], source: str) -> None:
-    """Raises ConfigError where an arm can't have a trunk: it chooses a schedule or a checkpoint itself."""
-    problems = []
-    for item in planned:
-        if item.run.schedule.name != planned[0].run.schedule.name or _set(item, "schedule"):
-            problems.append(
-                f"arm {item.name}: chooses a schedule, and {source} has horizons, whose trunks all have a "
-                "constant rate. Leave horizons out; every run is then trained by itself to its budget."
-            )
-        if item.parent:
-            problems.append(
-                f"arm {item.name}: starts from {item.run.init_from}, and {source} has horizons, whose "
-                "branches start from trunks. Leave one of the two out."
-            )
+def refuse(
+    planned: Sequence[PlannedArm], ablation: Ablation, overrides: Sequence[str], *, source: str
+) -> None:
+    """Raises ConfigError for what no trunk can have: a schedule of its own, or a checkpoint to start from.
+
+    overrides: of the command line, source: the file of the ablation.
+    """
+    given = [(text, "command line") for text in overrides] + [(text, source) for text in ablation.common]
+    given += [(text, f"{source}, arm {item.name}") for item in planned for text in item.arm.overrides]
+    problems = [
+        f"{text} ({where}): {source} has horizons, whose trunks all have a constant rate after their "
+        "warm-up. Drop it, or leave horizons out; every run is then trained by itself to its budget."
+        for text, where in given
+        if (key := text.partition("=")[0]) == "schedule" or key.startswith("schedule.") and key != WARM_UP
+    ]
+    problems += [
+        f"arm {item.name}: starts from {item.run.init_from}, and {source} has horizons, whose branches start "
+        "from trunks. Leave one of the two out."
+        for item in planned
+        if item.parent
+    ]
     if problems:
         raise ConfigError(problems)
-
-
-def _set(item: PlannedArm, group: str) -> bool:
-    return any(text.partition("=")[0] == group for text in item.arm.overrides)
 
 
 def scored(run: RunConfig, number: int) -> Evaluation:
@@ -159,6 +162,10 @@ class Climb:
     jobs: Jobs
     trunks: RunsBySeed
     branches: tuple[RunsBySeed, ...]
+
+    def entered(self, arm: ArmRecord) -> ArmRecord:
+        """The record of the arm with these runs."""
+        return dataclasses.replace(arm, runs=self.branches[-1], trunks=self.trunks, branches=self.branches)
 
 
 def climb(item: PlannedArm, make: MakeJob, *, seeds: Sequence[int], numbers: Sequence[int]) -> Climb:

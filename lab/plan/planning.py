@@ -108,7 +108,7 @@ def make(
     first = baseline.config
     device, setting = device_kind(first), setting_of(baseline, overrides, hold)
     if ablation.horizons:
-        horizons.refuse(planned, source)
+        horizons.refuse(planned, ablation, overrides, source=f"ablations/{name}.yaml")
         reached = _reached(baseline, ablation.horizons, asked=horizon, quick=quick)
         setting = f"{setting}-{horizons.written(reached[-1])}"
     if first_seed:
@@ -258,12 +258,8 @@ def _runs_of(
         climb = horizons.climb(item, make, seeds=seeds, numbers=range(count))
         climbing |= {name: job for name, job in climb.jobs.items() if name not in climbing}
         steps, tokens = horizons.ladder_of(item).steps(count - 1), horizons.tokens_of(item, count)[-1]
-        entry = _arm_record(item, ablation, climb.branches[-1])
-        entries.append(
-            dataclasses.replace(
-                entry, steps=steps, tokens=tokens, trunks=climb.trunks, branches=climb.branches
-            )
-        )
+        entry = climb.entered(_arm_record(item, ablation, runs={}))
+        entries.append(dataclasses.replace(entry, steps=steps, tokens=tokens))
     return climbing, tuple(entries)
 
 

@@ -165,18 +165,15 @@ class RateSearch:
             {arm: [rate] for arm, rate in chosen.items()}, wanted.seeds, number=number
         )
         tuning |= jobs
-        self._train(jobs, runs, _between_title(chosen), tuning)
+        both = {arm: of | off_grid.get(arm, {}) for arm, of in runs.items()}
+        self._train(jobs, both, _between_title(chosen), tuning)
         found = halving.refined(found, self._rung(number, off_grid))
         entries, judging = [], Jobs()
         for item, arm in zip(self.plan.arms, record.arms, strict=True):
             rate, numbers = found.best[item.name], range(len(record.horizons))
             climb = horizons.climb(_at(item, rate), self._make, seeds=record.seeds, numbers=numbers)
             judging |= climb.jobs
-            entries.append(
-                replace(
-                    arm, runs=climb.branches[-1], trunks=climb.trunks, branches=climb.branches, best_lr=rate
-                )
-            )
+            entries.append(replace(climb.entered(arm), best_lr=rate))
         searched = replace(record, search=found, arms=tuple(entries))
         return self.plan.with_jobs(tuning | judging, searched)
 

@@ -1,5 +1,6 @@
 """The plan of a made-up ablation over horizons, without prepared data, and losses in place of training."""
 
+from lab.store.plan_record import Rung, SearchRecord
 from tests.sweep.test_search import end
 
 TEXT = """title: t
@@ -35,3 +36,27 @@ def climbed(plan, store, loss, told):
         told.append((title, len(ended)))
 
     return carry_out
+
+
+def rung(tokens, **losses):
+    """Losses of one arm by rate, the same for both seeds."""
+    by_rate = {float(rate.removeprefix("r")): (loss, loss) for rate, loss in losses.items()}
+    return Rung(tokens, {"a": {rate: {} for rate in by_rate}}, {"a": by_rate})
+
+
+def first_search(values):
+    return SearchRecord(
+        key="optimizer.lr",
+        metric="val/bpb",
+        common=values[0],
+        values=values,
+        seeds=(100, 101),
+        arms={},
+        losses={},
+        at_init={"a": 8.0},
+        means={},
+        best={"a": values[0]},
+        interior={},
+        sensitivity={},
+        extended=0,
+    )

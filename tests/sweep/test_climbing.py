@@ -6,10 +6,9 @@ import pytest
 
 from lab.config.strict import ConfigError
 from lab.plan import horizons
-from lab.store.plan_record import Rung, SearchRecord
 from lab.store.run_store import RunStore
 from lab.sweep import halving, stages
-from tests.sweep.climbing_plan import climbed
+from tests.sweep.climbing_plan import climbed, first_search, rung
 from tests.tiny_run import tiny_run
 
 
@@ -68,11 +67,23 @@ def test_a_horizon_that_there_is_not_is_refused_with_those_that_there_are(make_c
     assert make_climbing(horizon=4.8e6).record.horizons[-1] == 4_915_200
 
 
-def test_an_arm_that_chooses_a_schedule_has_no_trunk(make_climbing, tmp_path):
+@pytest.mark.parametrize("text", ["schedule=linear", "schedule.final_fraction=0.3"])
+def test_a_schedule_that_no_trunk_would_follow_is_refused_wherever_it_stands(make_climbing, tmp_path, text):
+    with pytest.raises(ConfigError, match=rf"{text} \(command line\): ablations/climb.yaml has horizons"):
+        make_climbing(text)
     path = tmp_path / "ablations/climb.yaml"
-    path.write_text(path.read_text().replace("overrides: [norm=layernorm]", "overrides: [schedule=linear]"))
-    with pytest.raises(ConfigError, match="arm layernorm: chooses a schedule"):
+    path.write_text(path.read_text().replace("overrides: [norm=layernorm]", f"overrides: [{text}]"))
+    with pytest.raises(ConfigError, match=rf"{text} \(ablations/climb.yaml, arm layernorm\)"):
         make_climbing()
+
+
+def test_a_longer_warm_up_is_one_of_the_trunk(make_climbing):
+    """A tenth of the third horizon's 1,200 steps."""
+    from lab.train.schedule import warmup_steps
+
+    plan = make_climbing("schedule.warmup_fraction=0.1")
+    trunk = plan.jobs[plan.record.baseline.trunks[0]].config
+    assert warmup_steps(trunk.steps, trunk.schedule) == 120
 
 
 def test_rates_that_fall_behind_stop_and_the_rest_go_on_to_the_horizon_that_chooses(make_climbing, tmp_path):
@@ -104,30 +115,6 @@ def test_rates_that_fall_behind_stop_and_the_rest_go_on_to_the_horizon_that_choo
 def judged(plan, store):
     """The records of branches that judge."""
     return [store.record(run) for of in plan.record.baseline.branches for run in of.values()]
-
-
-def rung(tokens, **losses):
-    """Losses of one arm by rate, the same for both seeds."""
-    by_rate = {float(rate.removeprefix("r")): (loss, loss) for rate, loss in losses.items()}
-    return Rung(tokens, {"a": {rate: {} for rate in by_rate}}, {"a": by_rate})
-
-
-def first_search(values):
-    return SearchRecord(
-        key="optimizer.lr",
-        metric="val/bpb",
-        common=values[0],
-        values=values,
-        seeds=(100, 101),
-        arms={},
-        losses={},
-        at_init={"a": 8.0},
-        means={},
-        best={"a": values[0]},
-        interior={},
-        sensitivity={},
-        extended=0,
-    )
 
 
 def test_a_rate_goes_on_within_5_percent_of_the_best_one():
@@ -165,3 +152,16 @@ def test_the_horizon_of_an_arm_with_fewer_tokens_a_step_is_the_same():
     assert horizons.written(614_400) == "0.6M" and horizons.written(12_288_000) == "12.3M"
     assert horizons.Ladder(300).cooldown(4) == 960
     assert horizons.scored(tiny_run(), 9).documents == 8 * horizons.scored(tiny_run(), 0).documents
+
+
+def test_the_time_of_a_plan_counts_trunks_and_every_branch(make_climbing, tmp_path, capsys, monkeypatch):
+    """2 arms x 4 seeds x 5,700 steps of 1,024 tokens, at the speed that is assumed before any run."""
+    from lab.commands import plan_rows
+    from lab.sweep import local
+
+    monkeypatch.setattr(local, "default_workers", lambda device: 1)
+    plan = make_climbing()
+    plan_rows.show_plan(plan, RunStore(tmp_path / "runs"), as_json=False)
+    flops = sum(4 * 5700 * 1024 * arm.counts.flops_per_token for arm in plan.record.arms)
+    minutes = flops / plan_rows.UNMEASURED_FLOPS["cpu"] / 60
+    assert f"48 runs, 48 to train, about {minutes:.0f} min with 1 at a time" in capsys.readouterr().out
