@@ -36,19 +36,23 @@ def show_plan(plan: "Plan", store: "RunStore", *, as_json: bool) -> None:
     show([_row(arm, store) for arm in arms], as_json=as_json, columns=COLUMNS)
     if as_json:
         return
-    from lab.sweep.local import default_workers
+    from lab.sweep.local import default_workers, paused
 
     device, engine = plan.record.device_kind, plan.work.engine
     workers = engine.workers or default_workers(device)
-    open_runs = {run_id for run_id in plan.jobs if store.state(run_id) not in END_STATES}
-    flops = sum(_flops(arm) * len(open_runs.intersection(arm.runs.values())) for arm in arms)
+    open_jobs = [
+        job
+        for run_id, job in plan.jobs.items()
+        if store.state(run_id) not in END_STATES and not paused(job, store)
+    ]
+    flops = sum(job.tokens * job.manifest.counts.flops_per_token for job in open_jobs)
     minutes = flops / _flops_per_second(store, device) / workers / 60
     for one in _decidability(plan):
         least = one.problem() or f"claim {one.claim}: can be decided with {one.seeds} seeds"
         finds = f"; finds {one.detectable} with 80 % power" if one.detectable and not one.missing else ""
         print(f"{least.rstrip('.')}{finds}.")
     print(
-        f"{len(plan.jobs)} runs, {len(open_runs)} to train, about {minutes:.0f} min with {workers} at a time"
+        f"{len(plan.jobs)} runs, {len(open_jobs)} to train, about {minutes:.0f} min with {workers} at a time"
     )
 
 
