@@ -45,7 +45,7 @@ def register(plan: "Plan") -> None:
     if before:
         print(f"registered anew, as nothing was judged yet: {'; '.join(moved)}", file=sys.stderr)
     elif ended:
-        told = f"{ended} of {len(_judging(record))} runs that judge had ended before this registration"
+        told = f"{ended} of {len(record.judging_ids())} runs that judge had ended before this registration"
         print(told, file=sys.stderr)
     registration.save(now, plan.folder)
 
@@ -159,14 +159,10 @@ def _published(plan: "PlanRecord") -> Path:
     return places.RESULTS / plan.ablation / plan.setting
 
 
-def _judging(plan: "PlanRecord") -> set[str]:
-    return {run for arm in plan.arms for of in (arm.runs, *arm.branches) for run in of.values()}
-
-
 def _ended(plan: "PlanRecord") -> int:
     """How many of the runs that judge have a result."""
     store = places.store()
-    return sum(store.state(run) in RESULT_STATES for run in _judging(plan))
+    return sum(store.state(run) in RESULT_STATES for run in plan.judging_ids())
 
 
 def _with_seeds_of(now: "Registration", before: "Registration") -> "Registration":

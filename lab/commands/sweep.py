@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--search",
         action="store_true",
         help="first search the learning rate of each arm, on seeds of its own; "
-        "then train at each arm's best and at one rate",
+        "then train at each arm's best, without horizons at one rate too, with them to the last of them",
     )
     parser.add_argument(
         "--fresh-seeds",

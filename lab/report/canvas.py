@@ -85,6 +85,28 @@ def subplots(
     return figure, list(grid.flat)
 
 
+def arm_line(
+    axes: Axes,
+    look: Look,
+    x: Sequence[float],
+    y: Sequence[float],
+    *,
+    label: str | None = None,
+    markersize: float = 4,
+) -> None:
+    """The line of one arm."""
+    axes.plot(
+        x,
+        y,
+        label=label,
+        linewidth=1.5,
+        markersize=markersize,
+        color=look.colour,
+        linestyle=look.line,
+        marker=look.marker,
+    )
+
+
 def remark(
     axes: Axes,
     text: str,

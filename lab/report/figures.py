@@ -20,6 +20,7 @@ from lab.report.canvas import (
     MARKERS,
     UP,
     Look,
+    arm_line,
     logarithmic,
     remark,
     settled,
@@ -209,15 +210,7 @@ def _band(axes: Axes, look: Look, runs: dict[int, dict[int, float]]) -> Point | 
     lowest, highest = list(map(min, seeds)), list(map(max, seeds))
     axes.fill_between(positions, lowest, highest, color=look.colour, alpha=0.15, linewidth=0)
     means = list(map(statistics.fmean, seeds))
-    axes.plot(
-        positions,
-        means,
-        linewidth=1.5,
-        markersize=3.5,
-        color=look.colour,
-        linestyle=look.line,
-        marker=look.marker,
-    )
+    arm_line(axes, look, positions, means, markersize=3.5)
     return positions[-1], means[-1]
 
 

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lab.report.canvas import ALONG, COLOURS, DASHED, GREY, Look, remark, subplots, tokens_text
+from lab.report.canvas import ALONG, COLOURS, DASHED, GREY, Look, arm_line, remark, subplots, tokens_text
 from lab.store.claim import Claim
 from lab.store.predicate_forms import margin_of
 from lab.verdict.comparison import compare
@@ -31,7 +31,7 @@ def of_arms(evidence: Evidence, looks: dict[str, Look], lines: dict[str, float])
     for arm in evidence.arms:
         look, at = looks[arm.name], [point for point in arm.path if point.scores]
         means = [statistics.fmean(point.scores.values()) for point in at]
-        _line(level, [point.tokens for point in at], means, look, arm.label)
+        arm_line(level, look, [point.tokens for point in at], means, label=arm.label)
         low = [min(point.scores.values()) for point in at]
         high = [max(point.scores.values()) for point in at]
         level.fill_between([p.tokens for p in at], low, high, color=look.colour, alpha=0.15, linewidth=0)
@@ -77,10 +77,10 @@ def _effect(axes: Axes, claim: Claim, found: Direction) -> None:
         axes.fill_between(tokens, low, high, color=COLOURS[0], alpha=0.18, linewidth=0)
     axes.plot(tokens, means, color=COLOURS[0], marker="o", markersize=4, linewidth=1.5)
     later = found.later.times(100)
-    line = [*(100 * one.mean for one in found.followed), later.mean]
+    followed = [*(100 * one.mean for one in found.followed), later.mean]
     axes.plot(
         [*tokens[-len(found.followed) :], found.later_tokens],
-        line,
+        followed,
         color=COLOURS[1],
         marker="o",
         markersize=5,
@@ -108,23 +108,10 @@ def _differences(axes: Axes, arm: MeasuredArm, evidence: Evidence, look: Look) -
         if against.sample:
             tokens.append(point.tokens)
             estimates.append(against.estimate.times(100))
-    _line(axes, tokens, [one.mean for one in estimates], look, arm.label)
+    arm_line(axes, look, tokens, [one.mean for one in estimates], label=arm.label)
     for at, one in zip(tokens, estimates, strict=True):
         if one.low is not None and one.high is not None:
             axes.vlines(at, one.low, one.high, color=look.colour, linewidth=1.2)
-
-
-def _line(axes: Axes, tokens: Sequence[float], values: Sequence[float], look: Look, label: str) -> None:
-    axes.plot(
-        tokens,
-        values,
-        label=label,
-        linewidth=1.5,
-        markersize=4,
-        color=look.colour,
-        linestyle=look.line,
-        marker=look.marker,
-    )
 
 
 def _horizons(axes: Axes, tokens: Sequence[int]) -> None:

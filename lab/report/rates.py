@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from lab.report.canvas import DASHED, GREY, Look, subplots
+from lab.report.canvas import DASHED, GREY, Look, arm_line, subplots
 from lab.store.plan_record import PlanRecord, SearchRecord
 
 if TYPE_CHECKING:
@@ -54,16 +54,7 @@ def _curve(
 ) -> None:
     """The means of one arm by rate and its seeds, hollow at `start` where a run diverged."""
     rates = sorted(losses)
-    axes.plot(
-        rates,
-        [means[rate] for rate in rates],
-        label=label,
-        linewidth=1.5,
-        markersize=4,
-        color=look.colour,
-        linestyle=look.line,
-        marker=look.marker,
-    )
+    arm_line(axes, look, rates, [means[rate] for rate in rates], label=label)
     for rate in rates:
         for loss in losses[rate]:
             diverged = loss is None

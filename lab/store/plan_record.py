@@ -208,28 +208,22 @@ class PlanRecord:
         """Every run, each once: those that judge, those at one learning rate, those of the search."""
         return list(dict.fromkeys(run_id for run_id, _ in self.runs_of_arms()))
 
+    def judging_ids(self) -> set[str]:
+        """The runs that judge, at every horizon of a plan with some."""
+        return {run for arm in self.arms for of in (arm.runs, *arm.branches) for run in of.values()}
+
     def runs_of_arms(self) -> list[tuple[str, str]]:
         """(run, arm) of every run."""
-        judging = [(run, arm.name) for arm in self.arms for run in arm.runs.values()]
-        same = [(run, arm.name) for arm in self.arms for run in (arm.runs_same_lr or {}).values()]
-        same += [
-            (run, arm.name)
-            for arm in self.arms
-            for of in (arm.trunks or {}, *arm.branches)
-            for run in of.values()
-        ]
-        tuning = self.searching or (self.search.arms if self.search else {})
-        if self.search:
-            judging += [(lower.run, arm) for arm, lower in (self.search.lower or {}).items()]
-        rungs = self.search.rungs if self.search else ()
-        tried = [
-            (run, arm)
-            for runs in (*(rung.runs for rung in rungs), tuning)
-            for arm, rates in runs.items()
-            for of in rates.values()
-            for run in of.values()
-        ]
-        return judging + same + tried
+        search, arms = self.search, self.arms
+        by_seed = [(arm.runs, arm.name) for arm in arms]
+        by_seed += [(arm.runs_same_lr or {}, arm.name) for arm in arms]
+        by_seed += [(of, arm.name) for arm in arms for of in (arm.trunks or {}, *arm.branches)]
+        tried = [rung.runs for rung in search.rungs] if search else []
+        tried.append(self.searching or (search.arms if search else {}))
+        by_seed += [(of, arm) for runs in tried for arm, rates in runs.items() for of in rates.values()]
+        lower = (search.lower if search else None) or {}
+        by_seed += [({one.seed: one.run}, arm) for arm, one in lower.items()]
+        return [(run, arm) for of, arm in by_seed for run in of.values()]
 
     def at_one_rate(self) -> PlanRecord:
         """The searched plan as if every arm had been trained with the common learning rate."""
@@ -242,6 +236,7 @@ class PlanRecord:
                 arm,
                 runs=arm.branches[number],
                 branches=arm.branches[: number + 1],
+                steps=arm.steps * self.horizons[number] // self.horizons[-1],
                 tokens=arm.tokens * self.horizons[number] // self.horizons[-1],
             )
             for arm in self.arms

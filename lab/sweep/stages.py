@@ -1,8 +1,11 @@
 """In which stages does a sweep train, and when does it stop adding seeds?
 
-    search     every arm at every learning rate of a grid that may grow, on tuning seeds (lab/sweep/search.py)
+    search     every arm at every learning rate of a grid that may grow, on tuning seeds; over horizons those
+               that keep up go on to the next (lab/sweep/rate_search.py)
     between    each arm that is best inside the grid at one rate more, on the same seeds
-    look       the first look's seeds of every arm; then the next look's, unless every claim is decided
+    look       the first look's seeds of every arm; then the next look's, unless every claim is decided, over
+               horizons of the arms alone that an open claim needs
+    lower      over horizons, one seed of each arm at the last of them with a lower rate
 
 Each stage follows from what the store holds of those before, so a sweep that is stopped or killed in any
 of them goes on with the same command, and no run is trained twice.
@@ -17,10 +20,9 @@ from pathlib import Path
 
 from lab.plan.planning import Plan
 from lab.store import exact_check
-from lab.store.plan_record import TrainedSeeds
+from lab.store.plan_record import PlanRecord, TrainedSeeds
 from lab.store.run_record import RunRecord
 from lab.store.run_store import RunStore
-from lab.store.states import RESULT_STATES
 from lab.sweep.carry_out import CarryOut, complete
 from lab.sweep.rate_search import RateSearch
 
@@ -84,19 +86,7 @@ def _stopped(plan: Plan, seeds: int, of: int, why: str) -> Plan:
 
 def first_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
     """The plan of some of its seeds, with the whole of its search."""
-    if tuple(seeds) == plan.record.seeds:
-        return plan
-    record = plan.record.with_seeds(seeds)
-    left = set(plan.record.run_ids()) - set(record.run_ids())
-    return plan.with_jobs({name: job for name, job in plan.jobs.items() if name not in left}, record)
-
-
-def _judging(plan: Plan, store: RunStore) -> list[RunRecord]:
-    """The records of the runs that judge, at every horizon, and of trunks that have ended."""
-    named = {run for arm in plan.record.arms for of in (arm.runs, *arm.branches) for run in of.values()}
-    trunks = {run for arm in plan.record.arms for run in (arm.trunks or {}).values()}
-    ended = {run for run in trunks if store.state(run) in RESULT_STATES}
-    return [store.record(name) for name in sorted(named | ended)]
+    return _cut_to(plan, plan.record.with_seeds(seeds))
 
 
 def _without(plan: Plan, needed: set[str], *, seeds: Sequence[int]) -> Plan:
@@ -104,6 +94,15 @@ def _without(plan: Plan, needed: set[str], *, seeds: Sequence[int]) -> Plan:
     record = plan.record
     short = record.with_seeds(seeds)
     arms = tuple(arm if arm.baseline or arm.name in needed else short.arm(arm.name) for arm in record.arms)
-    kept = replace(record, arms=arms)
-    left = set(record.run_ids()) - set(kept.run_ids())
-    return plan.with_jobs({name: job for name, job in plan.jobs.items() if name not in left}, kept)
+    return _cut_to(plan, replace(record, arms=arms))
+
+
+def _cut_to(plan: Plan, record: PlanRecord) -> Plan:
+    """The plan with a record that has some of its runs, and without the jobs of the others."""
+    left = set(plan.record.run_ids()) - set(record.run_ids())
+    return plan.with_jobs({name: job for name, job in plan.jobs.items() if name not in left}, record)
+
+
+def _judging(plan: Plan, store: RunStore) -> list[RunRecord]:
+    """The records of the runs that judge."""
+    return [store.record(name) for name in sorted(plan.record.judging_ids())]

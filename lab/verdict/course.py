@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from statistics import fmean
+from collections.abc import Callable
 
 from lab.store import predicate_forms as forms
 from lab.store.claim import Claim
 from lab.store.predicate_forms import margin_of
 from lab.verdict import seed_noise
 from lab.verdict.direction import UNDECIDED, Direction, direction, path, worst
-from lab.verdict.evidence import EXCESS, METRIC, Evidence, MeasuredArm, pooled
+from lab.verdict.evidence import EXCESS, METRIC, Evidence, MeasuredArm
+from lab.verdict.predicates import level, side
 
 LOWER_RATE_SHARE = 0.5  # of a margin, by which a lower rate may be better at the last horizon
 Sides = tuple[list[MeasuredArm], list[MeasuredArm]]
@@ -43,7 +43,7 @@ def _lower_rate(claim: Claim, evidence: Evidence) -> str:
     margins = [margin for margin in found if margin is not None]
     if search is None or not search.lower or not margins or claim.metric != METRIC:
         return ""
-    for name in sorted(_named_by(claim, evidence) & search.lower.keys()):
+    for name in sorted(named_by(claim, evidence) & search.lower.keys()):
         lower, arm = search.lower[name], evidence.arm(name)
         chosen = arm.scores.get(lower.seed)
         if chosen is None or lower.loss is None:
@@ -64,35 +64,26 @@ def _lower_rate(claim: Claim, evidence: Evidence) -> str:
     return ""
 
 
-def _named_by(claim: Claim, evidence: Evidence) -> set[str]:
+def named_by(claim: Claim, evidence: Evidence) -> set[str]:
     """The arms that a claim names, one by one or by their family."""
     families = [evidence.family(family) for family in claim.predicate.families()]
     return claim.predicate.arms() | {arm.name for family in families for arm in family}
 
 
-def _level(arm: MeasuredArm) -> float:
-    return fmean(arm.scores.values())
-
-
 def _superior(part: forms.Superior, evidence: Evidence) -> Sides | None:
-    worse, better = evidence.chosen(part.worse), evidence.chosen(part.better)
-    if not worse or not better:
+    if not evidence.chosen(part.worse) or not evidence.chosen(part.better):
         return None
-    return [pooled(worse, _named(worse))], [pooled(better, _named(better))]
-
-
-def _named(arms: Sequence[MeasuredArm]) -> str:
-    return arms[0].label if len(arms) == 1 else f"the mean of {' and '.join(arm.label for arm in arms)}"
+    return [side(evidence, part.worse)], [side(evidence, part.better)]
 
 
 def _non_inferior(part: forms.NonInferior, evidence: Evidence) -> Sides | None:
     subject = evidence.arm(part.arm)
     rivals = [arm for arm in evidence.chosen(part.against) if arm is not subject]
-    return ([subject], [min(rivals, key=_level)]) if rivals else None
+    return ([subject], [min(rivals, key=level)]) if rivals else None
 
 
 def _equivalent(part: forms.Equivalent, evidence: Evidence) -> Sides | None:
-    arms = sorted(evidence.chosen(part.among), key=_level)
+    arms = sorted(evidence.chosen(part.among), key=level)
     return ([arms[-1]], [arms[0]]) if len(arms) > 1 else None
 
 
@@ -102,7 +93,7 @@ def _basin(part: forms.Basin, evidence: Evidence) -> Sides | None:
     outside = [arm for arm in family if arm not in inside]
     if not inside or not outside:
         return None
-    return [max(outside, key=_level)], [min(inside, key=_level)]
+    return [max(outside, key=level)], [min(inside, key=level)]
 
 
 def _trend(part: forms.Trend, evidence: Evidence) -> Sides | None:

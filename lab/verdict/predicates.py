@@ -132,7 +132,7 @@ def superior(evidence: Evidence, asked: forms.Superior) -> list[Statement]:
 
     Each is an arm, or {family: ...} or {arms: [...]}, whose mean within a seed is taken.
     """
-    a, b = _side(evidence, asked.worse), _side(evidence, asked.better)
+    a, b = side(evidence, asked.worse), side(evidence, asked.better)
     comparison = compare(a, b, evidence.metric)
     return [_contrast(wording.beats(evidence.metric, b.label, a.label), comparison, asked.margin.known)]
 
@@ -326,12 +326,12 @@ def _contrast(text: str, comparison: Comparison, margin: float) -> Statement:
     )
 
 
-def _side(evidence: Evidence, side: forms.Side) -> MeasuredArm:
-    """One arm, or the mean of several."""
-    arms = evidence.chosen(side)
+def side(evidence: Evidence, asked: forms.Side) -> MeasuredArm:
+    """One arm, or the mean of several. Raises NotRun where the plan has none of them."""
+    arms = evidence.chosen(asked)
     if not arms:
-        raise NotRun(f"the plan has no arm of family {side.family}; optional arms join by --with NAME")
-    label = side.family or " and ".join(arm.label for arm in arms)
+        raise NotRun(f"the plan has no arm of family {asked.family}; optional arms join by --with NAME")
+    label = asked.family or " and ".join(arm.label for arm in arms)
     return pooled(arms, f"the mean of {label}")
 
 

@@ -19,6 +19,7 @@ from lab.store.predicate_forms import margin_of
 from lab.verdict import seed_noise, stats, wording
 from lab.verdict.comparison import Comparison, Statement, compare
 from lab.verdict.confounds import confounds
+from lab.verdict.course import named_by
 from lab.verdict.evidence import METRIC, Evidence, MeasuredArm, is_searched
 from lab.verdict.judgement import Judgement, judge
 from lab.verdict.outcomes import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
@@ -86,8 +87,7 @@ def open_arms(evidence: Evidence) -> set[str]:
     """The arms that claims rest on whose outcome further seeds could change."""
     found: set[str] = set()
     for claim in _open_claims(evidence):
-        found |= {*claim.needs, *claim.predicate.arms()}
-        found |= {arm.name for family in claim.predicate.families() for arm in evidence.family(family)}
+        found |= {*claim.needs} | named_by(claim, evidence)
     return found
 
 

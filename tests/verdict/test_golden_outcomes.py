@@ -22,7 +22,7 @@ from lab.verdict import direction_simulation, simulation
 from lab.verdict.evidence import METRIC
 from lab.verdict.judgement import judge
 from lab.verdict.outcomes import STATES
-from tests.sweep.test_climbing import first_search, rung
+from tests.sweep.climbing_plan import first_search, rung
 from tests.verdict.climbed import climbed
 
 TABLE = Path(__file__).with_name("golden_outcomes.json")
