@@ -10,7 +10,7 @@ from lab.config.compose import Override, compose
 from lab.config.strict import ConfigError
 from lab.plan import ablation as questions
 from lab.plan import planned_arm, planning
-from lab.plan.ablation import ABLATIONS, names
+from lab.plan.ablation import names
 from lab.plan.budget import TrainingText
 from lab.store.plan_record import MatchRecord
 
@@ -66,15 +66,15 @@ def test_settings_tell_different_experiments_apart(plan):
         ("data=text", "data.path=a"),
         ("data=text", "data.path=b"),
     ]
-    settings = [plan("norm", *overrides).record.setting for overrides in asked]
+    settings = [plan("attention", *overrides).record.setting for overrides in asked]
     assert len(set(settings)) == len(asked)
     assert settings[:2] == ["nano-stories-cpu", "micro-stories-cpu"]
-    assert plan("norm", hold="none").record.setting != settings[0]
-    assert plan("norm", "tracker=none", "engine.workers=1").record.setting == settings[0]
+    assert plan("attention", hold="none").record.setting != settings[0]
+    assert plan("attention", "tracker=none", "engine.workers=1").record.setting == settings[0]
 
 
 def test_one_baseline_serves_every_ablation_that_shares_it(plan):
-    made = {name: plan(name).record for name in ("norm", "regularization", "stability")}
+    made = {name: plan(name).record for name in ("heads", "regularization", "stability")}
     baselines = [record.baseline.runs for record in made.values()]
     shared = set.intersection(*(set(runs) for runs in baselines))
     assert len(shared) >= 3
@@ -82,12 +82,14 @@ def test_one_baseline_serves_every_ablation_that_shares_it(plan):
 
 
 def test_one_trunk_with_its_branches_serves_every_ablation_over_horizons(plan):
-    one, other = (plan(name).record.baseline for name in ("activation", "norm-placement"))
-    assert one.trunks == other.trunks and one.branches == other.branches
+    one, *others = (
+        plan(name).record.baseline for name in ("activation", "norm-placement", "norm", "bias", "block")
+    )
+    assert all(one.trunks == other.trunks and one.branches == other.branches for other in others)
 
 
 def test_paths_of_this_machine_stay_out_of_the_record(plan):
-    record = plan("norm", "data=text", "data.path=/home/someone/book.txt").record
+    record = plan("attention", "data=text", "data.path=/home/someone/book.txt").record
     assert "someone" not in str(record) and "data.path=PATH" in record.overrides
 
 
@@ -99,7 +101,23 @@ def write(tmp_path, monkeypatch, text):
     monkeypatch.setattr(questions, "ROOT", tmp_path)
 
 
-GOOD = (ABLATIONS / "norm.yaml").read_text()
+GOOD = """
+title: Norm type
+question: Is RMSNorm as good as LayerNorm, and what does no norm cost?
+source: my own question
+axis: {key: norm, label: norm, numeric: false}
+common: []
+match: {hold: body_parameters, solve: none, tolerance: 0.01}
+seeds: 3
+baseline: rmsnorm
+arms:
+  rmsnorm: {family: norm, label: RMSNorm, overrides: [norm=rmsnorm]}
+  layernorm: {family: norm, label: LayerNorm, overrides: [norm=layernorm]}
+  none: {family: norm, label: none, overrides: [norm=none]}
+optional_arms: {}
+notes: []
+claims: []
+"""
 
 
 @pytest.mark.parametrize(
