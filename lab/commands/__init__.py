@@ -11,6 +11,7 @@ run_rows      runs as rows of a listing, and what is said of those without a res
 plan_rows     the arms of a plan as rows, and how long it will take
 registering   the rules of a sweep, written down before it judges
 reports       an ablation's report from the runs of this store
+answers       what a sweep is answered with, and the command that goes on
 listing       tables for people and JSON for machines
 
 Heavy imports stay inside the functions, so that --help is instant and bad input is refused at once.

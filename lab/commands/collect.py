@@ -56,4 +56,4 @@ def _report(folder: Path) -> Path:
         if ours - theirs:
             record = known
     plan_record.save(record, home)
-    return reports.write_report(record, home)
+    return reports.written(record, home)[1]

@@ -9,6 +9,7 @@ from lab.store.states import END_STATES
 
 if TYPE_CHECKING:
     from lab.plan.planning import Plan
+    from lab.store.job import Job
     from lab.store.plan_record import ArmRecord
     from lab.store.run_store import RunStore
     from lab.verdict.decidable import Decidability
@@ -36,24 +37,48 @@ def show_plan(plan: "Plan", store: "RunStore", *, as_json: bool) -> None:
     show([_row(arm, store) for arm in arms], as_json=as_json, columns=COLUMNS)
     if as_json:
         return
-    from lab.sweep.local import default_workers, paused
-
-    device, engine = plan.record.device_kind, plan.work.engine
-    workers = engine.workers or default_workers(device)
-    open_jobs = [
-        job
-        for run_id, job in plan.jobs.items()
-        if store.state(run_id) not in END_STATES and not paused(job, store)
-    ]
-    flops = sum(job.tokens * job.manifest.counts.flops_per_token for job in open_jobs)
-    minutes = flops / _flops_per_second(store, device) / workers / 60
+    open_jobs = _open_jobs(plan, store)
     for one in _decidability(plan):
         least = one.problem() or f"claim {one.claim}: can be decided with {one.seeds} seeds"
         finds = f"; finds {one.detectable} with 80 % power" if one.detectable and not one.missing else ""
         print(f"{least.rstrip('.')}{finds}.")
-    print(
-        f"{len(plan.jobs)} runs, {len(open_jobs)} to train, about {minutes:.0f} min with {workers} at a time"
-    )
+    minutes = _minutes(_flops_of(open_jobs), plan, store)
+    counted = f"{len(plan.jobs)} runs, {len(open_jobs)} to train"
+    print(f"{counted}, about {minutes:.0f} min with {_workers(plan)} at a time")
+
+
+def minutes_with_search(plan: "Plan", store: "RunStore") -> tuple[float, float]:
+    """How long the plan takes from here with a search of rates before it: where the first look of its
+    ablation decides everything, and where all seeds are trained.
+    """
+    from lab.sweep import rate_search, stages
+
+    first = plan.record.looks[0] if plan.record.looks else len(plan.record.seeds)
+    parts = [stages.first_seeds(plan, plan.record.seeds[:count]) for count in (first, len(plan.record.seeds))]
+    search = rate_search.foretold_flops(plan)
+    least, most = (_minutes(search + _flops_of(_open_jobs(part, store)), plan, store) for part in parts)
+    return least, most
+
+
+def _open_jobs(plan: "Plan", store: "RunStore") -> "list[Job]":
+    from lab.sweep.local import paused
+
+    jobs = plan.jobs.items()
+    return [job for name, job in jobs if store.state(name) not in END_STATES and not paused(job, store)]
+
+
+def _flops_of(jobs: "list[Job]") -> float:
+    return sum(job.tokens * job.manifest.counts.flops_per_token for job in jobs)
+
+
+def _minutes(flops: float, plan: "Plan", store: "RunStore") -> float:
+    return flops / _flops_per_second(store, plan.record.device_kind) / _workers(plan) / 60
+
+
+def _workers(plan: "Plan") -> int:
+    from lab.sweep.local import default_workers
+
+    return plan.work.engine.workers or default_workers(plan.record.device_kind)
 
 
 def refuse_undecidable(plan: "Plan") -> None:

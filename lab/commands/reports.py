@@ -2,50 +2,52 @@
 told of it.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.commands import listing, places, run_rows
+from lab.commands import answers, places, run_rows
 from lab.config.strict import ConfigError, closest
 
 if TYPE_CHECKING:
     from lab.plan.planning import Plan
+    from lab.report.answer import Answer
     from lab.store.plan_record import PlanRecord
+    from lab.verdict.evidence import Evidence
 
 
-def told(plan: "Plan", *, as_json: bool) -> int:
-    """Write the report of a sweep and print what came of it; 0 when every run has a result."""
-    page = write_report(plan.record, plan.folder)
+def told(plan: "Plan", whole: "Callable[[], Plan]", *, as_json: bool) -> int:
+    """Write the report of a sweep and print what came of it; 0 when every run has a result.
+
+    whole() plans the same sweep with all seeds and horizons of its ablation.
+    """
+    found, page = written(plan.record, plan.folder)
     rows = run_rows.rows_of(plan.jobs, group=plan.record.ablation)
     if as_json:
         run_rows.show_runs(rows, as_json=True)
     else:
-        print_outcomes(plan.folder)
-        print(f"report: {listing.shown(page)}")
+        answers.show(found, page)
+        answers.show_next(plan, whole)
     return run_rows.tell_failures(rows)
 
 
-def write_report(plan: "PlanRecord", folder: Path) -> Path:
-    """Write the report of a plan from the runs that the store has; returns the page."""
-    from lab.report import write
+def written(plan: "PlanRecord", folder: Path) -> "tuple[Answer, Path]":
+    """Write the report of a plan from the runs that the store has; returns its answer and its page."""
     from lab.store import exact_check
     from lab.verdict.evidence import gather
 
     store = places.store()
     known = set(store.ids())
     records = [store.record(run_id) for run_id in plan.run_ids() if run_id in known]
-    return write(gather(plan, records, exact=exact_check.load(places.RESULTS)), folder)
+    return of_evidence(gather(plan, records, exact=exact_check.load(places.RESULTS)), folder)
 
 
-def print_outcomes(folder: Path) -> None:
-    """One line a claim, from the folder's verdict; one an arm where no claim was fixed beforehand."""
-    from lab.verdict import verdict_record
+def of_evidence(evidence: "Evidence", folder: Path) -> "tuple[Answer, Path]":
+    """Write the report of a sweep from its evidence; returns its answer and its page."""
+    from lab.report import build, write
 
-    verdict = verdict_record.load(folder / "verdict.json")
-    for claim in verdict.claims:
-        print(f"{claim.id}: {claim.outcome}. {claim.why}")
-    for arm in verdict.arms if not verdict.claims else ():
-        print(f"{arm.label}: {f'{arm.bpb.mean:.4f} bits a byte' if arm.bpb else 'no finished run'}")
+    report = build(evidence)
+    return answers.of_sweep(evidence, report.verdict), write(report, folder)
 
 
 def plans_here(name: str) -> "dict[str, PlanRecord]":

@@ -81,4 +81,5 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
     except Incomplete as incomplete:
         plan = incomplete.plan
     plan.save()
-    return reports.told(plan, as_json=options.json)
+    entire = argparse.Namespace(**{**vars(options), "horizon": None, "seeds": None})
+    return reports.told(plan, lambda: jobs.planned(entire, overrides, quick=False), as_json=options.json)

@@ -23,7 +23,7 @@ from lab.plan.job_set import Jobs
 from lab.plan.planned_arm import PlannedArm
 from lab.store.identity import NUMERICS
 from lab.store.job import Job
-from lab.store.plan_record import ArmRecord, RunsBySeed
+from lab.store.plan_record import ArmRecord, RunsBySeed, tokens_text
 from lab.store.run_record import Parent, ReadRows, ReadText
 
 MakeJob = Callable[[PlannedArm, int], Job]
@@ -73,16 +73,9 @@ def chosen(asked: float, tokens: Sequence[int]) -> int:
         if abs(asked / there - 1) <= NEAR:
             return number
     raise ConfigError(
-        f"--horizon {written(asked)}: no such horizon. This ablation has {', '.join(map(written, tokens))}."
+        f"--horizon {tokens_text(asked)}: no such horizon. This ablation has "
+        f"{', '.join(map(tokens_text, tokens))}."
     )
-
-
-def written(tokens: float) -> str:
-    """`1.2M` for 1,228,800 tokens."""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if tokens >= size / 10:
-            return f"{tokens / size:.1f}{unit}"
-    return f"{tokens:.0f}"
 
 
 def refuse(

@@ -22,7 +22,15 @@ from lab.plan.planned_arm import PlannedArm, device_kind, job_of, jobs_of, locat
 from lab.store import noise_record, plan_record
 from lab.store.identity import PROTOCOL
 from lab.store.job import Job
-from lab.store.plan_record import ArmRecord, AxisRecord, MatchRecord, PlanRecord, ReferenceLine, RunsBySeed
+from lab.store.plan_record import (
+    ArmRecord,
+    AxisRecord,
+    MatchRecord,
+    PlanRecord,
+    ReferenceLine,
+    RunsBySeed,
+    tokens_text,
+)
 from lab.store.run_record import Parent
 from lab.store.run_store import RunStore
 
@@ -110,12 +118,12 @@ def make(
     if ablation.horizons:
         horizons.refuse(planned, ablation, overrides, source=f"ablations/{name}.yaml")
         reached = _reached(baseline, ablation.horizons, asked=horizon, quick=quick)
-        setting = f"{setting}-{horizons.written(reached[-1])}"
+        setting = f"{setting}-{tokens_text(reached[-1])}"
     if first_seed:
         setting = f"{setting}-s{first_seed}"
     if horizon is not None and not ablation.horizons:
         raise ConfigError(
-            f"--horizon {horizons.written(horizon)}: {source} has no horizons; its runs are trained to the "
+            f"--horizon {tokens_text(horizon)}: {source} has no horizons; its runs are trained to the "
             "budget. Use budget.amount."
         )
     tags = [ablation.axis.key, first.size.name, first.data.name]

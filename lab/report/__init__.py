@@ -2,6 +2,7 @@
 verdict.json; and the site, which holds the pages of all of them.
 
 page            the words and tables both forms show: arm_table, spike_tables, cells, captions
+answer          what a sweep says first, also in the terminal; rerun has the command that goes on
 figures         the pictures on one canvas: horizon_figures, other_metrics, rates, side_by_side, skill_figures
 html, markdown  the two forms
 publication     what `lab publish` commits, and reading it again
@@ -61,11 +62,10 @@ def write_figures(report: Report, folder: Path) -> None:
         write_atomic(folder / "figures" / f"{name}.svg", picture)
 
 
-def write(evidence: Evidence, folder: Path) -> Path:
+def write(report: Report, folder: Path) -> Path:
     """Write the whole report of a sweep into `folder` and return the path of report.html."""
     from lab.report import html
 
-    report = build(evidence)
     write_record(report, folder)
     write_atomic(folder / "report.html", html.single_file(report.page, report.figures))
     return folder / "report.html"

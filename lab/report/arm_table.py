@@ -11,6 +11,7 @@ from lab.store.run_record import Counts, SpikeSummary
 from lab.store.states import RESULT_STATES
 from lab.verdict import stats
 from lab.verdict.evidence import Evidence, MeasuredArm, is_searched
+from lab.verdict.standing import ranks, standings
 from lab.verdict.stats import Estimate
 from lab.verdict.verdict_record import ArmVerdict, Verdict
 
@@ -19,6 +20,7 @@ def arm_table(evidence: Evidence, verdict: Verdict) -> SortableTable:
     """A row an arm, in the order of the plan; of a searched plan with the columns of its search."""
     plan = evidence.plan
     arms = [evidence.arm(arm.name) for arm in plan.arms]
+    found = standings(evidence)
     columns = [
         ("arm", [_name(arm) for arm in plan.arms]),
         (plan.x.label, [_x(arm) for arm in plan.arms]),
@@ -27,6 +29,7 @@ def arm_table(evidence: Evidence, verdict: Verdict) -> SortableTable:
             "difference to baseline",
             [_difference(judged, arm, evidence) for judged, arm in zip(verdict.arms, arms, strict=True)],
         ),
+        *([("standing", [Cell(found[arm.name].word) for arm in plan.arms])] if ranks(plan) else []),
         *(_of_search(evidence, verdict) if is_searched(plan) else []),
         *(_of_metric(evidence.by(name)) for name in of_claims(plan)),
         ("runs", [_states(judged) for judged in verdict.arms]),

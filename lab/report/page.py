@@ -5,18 +5,19 @@ Everything is plain text here; each form escapes it in its own way.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.config.strict import plain
 from lab.report import captions, spike_tables
+from lab.report.answer import learnt
 from lab.report.arm_table import arm_table
 from lab.report.cells import SortableTable
+from lab.report.rerun import command
 from lab.store.metric import named
-from lab.store.plan_record import PlanRecord
 from lab.verdict import seed_noise
-from lab.verdict.evidence import METRIC, Evidence, conditions, is_searched
+from lab.verdict.evidence import METRIC, Evidence, conditions
+from lab.verdict.standing import ranks, standings
 from lab.verdict.stats import ALPHA, in_percent
 from lab.verdict.verdict_record import ClaimVerdict, PartVerdict, Triple, Verdict
 from lab.verdict.verdicts import OPEN
@@ -59,7 +60,8 @@ class CaptionedTable:
 class Page:
     """The content of a report, from top to bottom.
 
-    setting: size, text, device and seeds, in words. tables: those besides the one of the arms. confounds,
+    setting: size, text, device and seeds, in words. learnt: the answer in two or three sentences; empty
+    under protocol 1, whose pages stay as they were. tables: those besides the one of the arms. confounds,
     noise and failures are sentences on what else may be the cause. provenance: a field of the runs and the
     values it takes. command: what has to be typed to run it again.
     """
@@ -68,6 +70,7 @@ class Page:
     question: str
     source: str
     setting: str
+    learnt: str
     claims: tuple[ClaimCard, ...]
     figures: tuple[CaptionedFigure, ...]
     arms: SortableTable
@@ -91,6 +94,7 @@ def page(evidence: Evidence, verdict: Verdict, figures: Sequence[str]) -> Page:
         question=plan.question,
         source=plan.source,
         setting=", ".join([f"{plan.size} on {plan.data}", *apart, plan.device_kind, seeds]),
+        learnt=learnt(verdict, standings(evidence)) if ranks(plan) else "",
         claims=tuple(_card(claim) for claim in verdict.claims),
         figures=tuple(CaptionedFigure(name, *captions.CAPTIONS[name]) for name in figures),
         arms=arm_table(evidence, verdict),
@@ -99,7 +103,7 @@ def page(evidence: Evidence, verdict: Verdict, figures: Sequence[str]) -> Page:
         noise=tuple(_noise(evidence)),
         failures=tuple(_failures(evidence)),
         provenance=tuple(_provenance(evidence)),
-        command=_command(plan),
+        command=command(plan),
     )
 
 
@@ -198,13 +202,3 @@ def _provenance(evidence: Evidence) -> list[tuple[str, str]]:
 
 def _listed(values: Sequence[str]) -> str:
     return f"{values[0]} to {values[-1]}" if len(values) > 2 else ", ".join(values)
-
-
-def _command(plan: PlanRecord) -> str:
-    """The make command whose plan this is."""
-    rest = [text for text in plan.overrides if text.partition("=")[0] not in ("size", "data")]
-    rest = [*" ".join(plan.flags).split(), *rest]
-    command = f"make sweep-{plan.ablation} SIZE={plan.size} DATA={plan.data}"
-    command += "" if plan.stopped else f" SEEDS={len(plan.seeds)}"
-    command += " SEARCH=1" if is_searched(plan) else ""
-    return command + (f" ARGS={shlex.quote(shlex.join(rest))}" if rest else "")

@@ -22,6 +22,14 @@ NOISE = "noise"  # the name of the plans of `lab noise`, which no ablation may h
 RunsBySeed = dict[int, str]
 
 
+def tokens_text(tokens: float) -> str:
+    """`1.2M` for 1,228,800 tokens."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if tokens >= size / 10:
+            return f"{tokens / size:.1f}{unit}"
+    return f"{tokens:.0f}"
+
+
 @dataclass(frozen=True)
 class MatchRecord:
     """What every arm has as much of as the baseline, what was solved for it, and the miss that is

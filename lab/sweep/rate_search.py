@@ -17,7 +17,7 @@ from lab.plan.job_set import Jobs
 from lab.plan.planned_arm import PlannedArm, job_of
 from lab.plan.planning import Plan
 from lab.store.job import Job
-from lab.store.plan_record import LowerRate, Rung, RunsBySeed, SearchRecord
+from lab.store.plan_record import LowerRate, Rung, RunsBySeed, SearchRecord, tokens_text
 from lab.store.run_store import RunStore
 from lab.sweep import halving
 from lab.sweep import search as rates
@@ -35,15 +35,33 @@ def foretold(plan: Plan) -> str:
     reached = plan.record.horizons
     later = ""
     if reached:
-        last = horizons.written(reached[min(wanted.horizon, len(reached) - 1)])
+        last = tokens_text(reached[min(wanted.horizon, len(reached) - 1)])
         which = "those that keep up" if wanted.halving else "all of them"
-        later = f" to {horizons.written(reached[0])} tokens, {which} on to {last}"
+        later = f" to {tokens_text(reached[0])} tokens, {which} on to {last}"
     return (
         f"search: {first} runs of {arms} arms at {', '.join(map(rates.written, values))} with seeds "
         f"{', '.join(map(str, wanted.seeds))}{later}, {step} more each time an arm is best at an edge, "
         f"at most {rates.MOST_EXTENSIONS} times; {step} between the rates of the grid; then the runs above "
         f"at each arm's best rate{'' if reached else ' and at the common one'}"
     )
+
+
+def foretold_flops(plan: Plan) -> float:
+    """About what the search and the lower rates cost, where no grid grows and half of the rates go on.
+
+    Without horizons the judging seeds are trained at the common rate as well.
+    """
+    wanted, reached = plan.search or Search.standard(), plan.record.horizons
+    tried = len(first_rates(plan)) * len(wanted.seeds)
+    flops = 0.0
+    for arm in plan.record.arms:
+        if reached:
+            chosen = reached[min(wanted.horizon, len(reached) - 1)]
+            tokens = tried * (reached[0] + chosen) / 2 + len(wanted.seeds) * chosen + reached[-1]
+        else:
+            tokens = (tried + len(wanted.seeds) + len(plan.record.seeds)) * arm.tokens
+        flops += tokens * arm.counts.flops_per_token
+    return flops
 
 
 def first_rates(plan: Plan) -> list[float]:
@@ -111,9 +129,7 @@ class RateSearch:
         assert search is not None
         lower = {arm: [float(rates.written(rate * LOWER))] for arm, rate in search.best.items()}
         jobs, runs = self._jobs(lower, record.seeds[:1], number=last)
-        self._train(
-            jobs, {}, f"a lower rate for each arm, to {horizons.written(record.horizons[last])}", jobs
-        )
+        self._train(jobs, {}, f"a lower rate for each arm, to {tokens_text(record.horizons[last])}", jobs)
         found = {}
         for arm, by_rate in runs.items():
             [(rate, of)] = by_rate.items()
@@ -153,9 +169,7 @@ class RateSearch:
             jobs, runs = self._jobs(trying, wanted.seeds, number=number)
             tuning |= jobs
             count = sum(map(len, trying.values()))
-            title = (
-                f"search: {count} rates of {len(trying)} arms to {horizons.written(record.horizons[number])}"
-            )
+            title = f"search: {count} rates of {len(trying)} arms to {tokens_text(record.horizons[number])}"
             self._train(jobs, runs, title, tuning)
             rungs.append(self._rung(number, runs))
         found = halving.chosen(first, rungs)

@@ -14,6 +14,7 @@ predicates      the test of each form of claim
 seed_noise      how much equal runs differ by their seed alone
 decidable       whether a design can decide its claims at all
 judgement       outcomes at their levels, family by family and look by look
+standing        which arm is best, and which are clearly worse
 confounds       what else differs between the arms
 verdict_record  verdict.json as types
 verdicts        the whole of it from evidence

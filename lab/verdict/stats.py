@@ -131,6 +131,25 @@ def p_greater(sample: Sequence[float], than: float, *, beyond: Beyond | None = N
     return float(stdtr(n - 1, (than - mean) * math.sqrt(n) / sd))
 
 
+def p_apart(sample: Sequence[float], *, beyond: Beyond | None = None) -> float:
+    """p value of Student's t, two-sided, that the mean is not 0; of any number of seeds, 1 for n = 1.
+
+    With a variance beyond the sample's it is the larger one of the test without it and with both.
+    """
+    from scipy.special import stdtr
+
+    n, mean, sd = _moments(sample)
+    if sd is None:
+        return 1.0
+    if sd == 0:
+        return 1.0 if mean == 0 else 0.0
+    tests = [(float(n - 1), sd / math.sqrt(n))]
+    if beyond is not None and beyond.variance > 0:
+        whole = beyond.with_spread(sd, n)
+        tests.append((whole.degrees, math.sqrt(whole.variance)))
+    return max(2 * float(stdtr(degrees, -abs(mean) / error)) for degrees, error in tests)
+
+
 def at_least(value: float, bound: float) -> bool:
     """Whether `value` reaches `bound`, but for rounding."""
     return _beyond(value, bound) >= 0

@@ -39,3 +39,17 @@ def beats(metric: Metric, better: str, worse: str) -> str:
 def entered(metric: Metric) -> str:
     """What a diverged run enters with."""
     return "with the steps they had" if metric.of_own_steps else "as before training"
+
+
+def percent(fraction: Estimate | None) -> str:
+    """A relative difference as its size, `34.0 % (22.9 to 44.6)`; "an unknown amount" without one."""
+    return (
+        "an unknown amount"
+        if fraction is None
+        else f"{100 * fraction.mean:.1f} %{interval(fraction.times(100))}"
+    )
+
+
+def interval(of: Estimate) -> str:
+    """` (22.9 to 44.6)`; empty without one."""
+    return "" if of.low is None or of.high is None else f" ({of.low:.1f} to {of.high:.1f})"

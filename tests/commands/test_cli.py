@@ -19,6 +19,7 @@ from lab.plan import ablation
 from lab.report import publication
 from lab.store import plan_record
 from lab.sweep import away as worker
+from tests.paths import THREE_NORMS, report_of
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,7 @@ def command(*arguments, folder: Path, **environment):
 
 
 def test_the_same_command_again_trains_nothing_and_publishing_again_changes_nothing(lab, capsys):
-    command = ("sweep", "norm", *QUICK, "--seeds", "1", "--json")
+    command = ("sweep", "attention", *QUICK, "--seeds", "1", "--json")
     assert lab(*command) == 0
     logs = {p: p.stat().st_mtime_ns for p in (places.RESULTS / "runs").rglob("metrics.jsonl")}
     capsys.readouterr()
@@ -56,21 +57,17 @@ def test_the_same_command_again_trains_nothing_and_publishing_again_changes_noth
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 3 and {row["state"] for row in rows} <= {"finished", "diverged"}
     assert logs == {p: p.stat().st_mtime_ns for p in (places.RESULTS / "runs").rglob("metrics.jsonl")}
-    assert lab("publish", "norm") == 0
-    lines = next((places.RESULTS / "norm").glob("*/runs.jsonl"))
+    assert lab("publish", "attention") == 0
+    lines = next((places.RESULTS / "attention").glob("*/runs.jsonl"))
     first = lines.read_bytes()
     assert max(map(len, first.splitlines())) <= 8192 and len(first.splitlines()) == 3
-    assert lab("publish", "norm") == 0 and lines.read_bytes() == first
+    assert lab("publish", "attention") == 0 and lines.read_bytes() == first
 
 
 def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(
     lab, tmp_path, monkeypatch, capsys
 ):
-    text = (
-        (ablation.ABLATIONS / "norm.yaml")
-        .read_text()
-        .replace("seeds: 3", "seeds: 1\nsearch: {points: 3, seeds: [100]}")
-    )
+    text = THREE_NORMS.read_text().replace("seeds: 3", "seeds: 1\nsearch: {points: 3, seeds: [100]}")
     text = re.sub("  none: .*\n", "", text)
     (tmp_path / "quick.yaml").write_text(text)
     monkeypatch.setattr(ablation, "ABLATIONS", tmp_path)
@@ -79,7 +76,7 @@ def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(
     assert lab(*command, "--plan") == 0
     assert "6 runs of 2 arms at 0.0019, 0.006, 0.019" in " ".join(capsys.readouterr().out.split())
     assert lab(*command) == 0
-    report = places.ROOT / capsys.readouterr().out.rsplit("report: ", 1)[1].strip()
+    report = report_of(capsys.readouterr().out)
     setting = report.parent.name
     assert setting.endswith("-lr") and (report.parent / "figures/rates.svg").exists()
     plan = json.loads((report.parent / "plan.json").read_text())
@@ -95,19 +92,19 @@ def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(
 
 @pytest.fixture(scope="module")
 def published(lab) -> Path:
-    """The folder of one published sweep of `norm` with one seed; nothing may write into it."""
-    assert lab("sweep", "norm", *QUICK, "--seeds", "1") == 0 and lab("publish", "norm") == 0
-    return next((places.RESULTS / "norm").iterdir())
+    """The folder of one published sweep of `attention` with one seed; nothing may write into it."""
+    assert lab("sweep", "attention", *QUICK, "--seeds", "1") == 0 and lab("publish", "attention") == 0
+    return next((places.RESULTS / "attention").iterdir())
 
 
 def test_reports_rebuild_from_published_lines_alone(lab, published, tmp_path, monkeypatch):
-    clone = tmp_path / "results/norm" / published.name
+    clone = tmp_path / "results/attention" / published.name
     clone.mkdir(parents=True)
     for file in ("plan.json", "runs.jsonl"):
         (clone / file).write_bytes((published / file).read_bytes())
     monkeypatch.setattr(places, "RESULTS", tmp_path / "results")
-    assert lab("report", "norm") == 0
-    rebuilt = tmp_path / "results/sweeps/norm" / published.name / "verdict.json"
+    assert lab("report", "attention") == 0
+    rebuilt = tmp_path / "results/sweeps/attention" / published.name / "verdict.json"
     assert rebuilt.read_bytes() == (published / "verdict.json").read_bytes()
 
 
@@ -115,11 +112,11 @@ def test_reports_rebuild_from_published_lines_alone(lab, published, tmp_path, mo
 def test_published_runs_of_the_torch_of_here_are_taken_over(
     lab, published, tmp_path, monkeypatch, capsys, torch, taken
 ):
-    command = ("sweep", "norm", *QUICK, "--seeds", "1")
+    command = ("sweep", "attention", *QUICK, "--seeds", "1")
     records = [json.loads(line) for line in (published / "runs.jsonl").read_text().splitlines()][:2]
     for record in records:
         record["provenance"]["torch"] = torch or record["provenance"]["torch"]
-    clone = tmp_path / "norm" / published.name
+    clone = tmp_path / "attention" / published.name
     clone.mkdir(parents=True)
     (clone / "runs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     monkeypatch.setattr(places, "RESULTS", tmp_path)
@@ -284,7 +281,7 @@ def test_a_plan_for_a_gpu_elsewhere_gets_its_defaults(lab, tmp_path, monkeypatch
 
 
 def test_listings_carry_id_and_state(lab, capsys):
-    for arguments in (["status"], ["axes"], ["sweep", "norm", *QUICK, "--plan"]):
+    for arguments in (["status"], ["axes"], ["sweep", "attention", *QUICK, "--plan"]):
         capsys.readouterr()
         assert lab(*arguments, "--json") == 0
         rows = json.loads(capsys.readouterr().out)

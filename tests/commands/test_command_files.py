@@ -9,7 +9,7 @@ import pytest
 import lab.commands
 from lab.commands import COMMANDS, command
 
-SHARED = {"arguments", "jobs", "listing", "places", "plan_rows", "registering", "reports", "run_rows"}
+SHARED = set("answers arguments jobs listing places plan_rows registering reports run_rows".split())
 FOLDER = Path(lab.commands.__file__).parent
 HEAVY = {"torch", "hydra", "omegaconf", "numpy", "scipy", "optuna", "wandb", "matplotlib", "rich"}
 

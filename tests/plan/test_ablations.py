@@ -13,6 +13,7 @@ from lab.lecture import claim_test
 from lab.plan import ablation
 from lab.plan.ablation import names
 from lab.store.predicate_forms import PREDICATES
+from tests.paths import report_of
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +43,7 @@ def rich(tmp_path_factory) -> list[str]:
 @pytest.mark.parametrize("name", names())
 def test_every_ablation_runs_from_plan_to_report(lab, rich, name, capsys):
     assert lab("sweep", name, *STEPS, *(rich if name == "vocab" else STORIES), "--seeds", "1") == 0
-    report = places.ROOT / capsys.readouterr().out.rsplit("report: ", 1)[1].strip()
+    report = report_of(capsys.readouterr().out)
     for file in ("report.html", "REPORT.md", "verdict.json", "plan.json"):
         assert (report.parent / file).stat().st_size > 200
     assert {"final", "curves", "gradients"} <= {

@@ -13,6 +13,7 @@ from lab.plan import planned_arm, planning
 from lab.plan.ablation import names
 from lab.plan.budget import TrainingText
 from lab.store.plan_record import MatchRecord
+from tests.paths import THREE_NORMS
 
 SIZES = ("nano", "micro", "small", "base")
 
@@ -101,23 +102,7 @@ def write(tmp_path, monkeypatch, text):
     monkeypatch.setattr(questions, "ROOT", tmp_path)
 
 
-GOOD = """
-title: Norm type
-question: Is RMSNorm as good as LayerNorm, and what does no norm cost?
-source: my own question
-axis: {key: norm, label: norm, numeric: false}
-common: []
-match: {hold: body_parameters, solve: none, tolerance: 0.01}
-seeds: 3
-baseline: rmsnorm
-arms:
-  rmsnorm: {family: norm, label: RMSNorm, overrides: [norm=rmsnorm]}
-  layernorm: {family: norm, label: LayerNorm, overrides: [norm=layernorm]}
-  none: {family: norm, label: none, overrides: [norm=none]}
-optional_arms: {}
-notes: []
-claims: []
-"""
+GOOD = THREE_NORMS.read_text()
 
 
 @pytest.mark.parametrize(

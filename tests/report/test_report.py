@@ -64,7 +64,7 @@ def shown(plan, records):
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    return report.write(evidence(*sweep(VALUES)), folder)
+    return report.write(report.build(evidence(*sweep(VALUES))), folder)
 
 
 def test_all_files_stand(written):
@@ -106,7 +106,7 @@ def test_script_and_style_are_allowed_by_their_hash(written):
 
 
 def test_same_input_same_bytes(written, tmp_path):
-    again = report.write(evidence(*sweep(VALUES)), tmp_path)
+    again = report.write(report.build(evidence(*sweep(VALUES))), tmp_path)
     for name in ("report.html", "REPORT.md", "verdict.json"):
         assert (again.parent / name).read_bytes() == (written.parent / name).read_bytes()
 
@@ -134,7 +134,7 @@ def test_hostile_text_changes_no_element(written, tmp_path):
         run["provenance"]["device"] = HOSTILE[1]
         if run["state"] == "failed":
             run["summary"]["reason"] = HOSTILE[0]
-    hostile = report.write(evidence(plan, records), tmp_path)
+    hostile = report.write(report.build(evidence(plan, records)), tmp_path)
     harmless, shown = Tree(written.read_text()), Tree(hostile.read_text())
     assert shown.tags == harmless.tags
     assert HOSTILE[0] in shown.text and "{{ 7 * 7 }}" in shown.text
@@ -173,7 +173,7 @@ def test_markdown_escape(text, shown):
     ids=["one seed", "nothing ran", "baseline lost"],
 )
 def test_writes_whatever_there_is(values, tmp_path):
-    assert report.write(evidence(*sweep(values)), tmp_path).exists()
+    assert report.write(report.build(evidence(*sweep(values))), tmp_path).exists()
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_axis_without_numbers(tmp_path):
     for arm in plan["arms"]:
         arm["x"] = None
     plan["x"]["numeric"] = False
-    assert "post 2x" in report.write(evidence(plan, records), tmp_path).read_text()
+    assert "post 2x" in report.write(report.build(evidence(plan, records)), tmp_path).read_text()
 
 
 def test_other_overrides_stand_in_the_command():

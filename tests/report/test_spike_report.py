@@ -148,12 +148,12 @@ def test_an_arm_that_never_ran_is_left_out(tmp_path):
     only_new = [record for record in records if record["run_id"].startswith("new")]
     assert "side_by_side" not in draw(evidence(plan, only_new))
     for kept in (only_new, []):
-        assert report.write(evidence(plan, kept), tmp_path).exists()
+        assert report.write(report.build(evidence(plan, kept)), tmp_path).exists()
 
 
 def test_hostile_text_changes_no_element(tmp_path):
     plan, records = spiky([["old_x1", "new_x1"]])
-    written = report.write(evidence(plan, records), tmp_path / "harmless")
+    written = report.write(report.build(evidence(plan, records)), tmp_path / "harmless")
     for number, arm in enumerate(plan["arms"]):
         arm["label"] = HOSTILE[number]
     for record in records:
@@ -162,7 +162,7 @@ def test_hostile_text_changes_no_element(tmp_path):
         record["curves"]["spikes"] = [
             [step, HOSTILE[1], *rest] for step, _, *rest in record["curves"]["spikes"]
         ]
-    hostile = report.write(evidence(plan, records), tmp_path / "hostile")
+    hostile = report.write(report.build(evidence(plan, records)), tmp_path / "hostile")
     harmless, shown = Tree(written.read_text()), Tree(hostile.read_text())
     assert shown.tags == harmless.tags and harmless.text.count("logit_max of layer 3") > 3
     assert HOSTILE[0] in shown.text and HOSTILE[1] in shown.text

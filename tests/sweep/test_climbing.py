@@ -6,6 +6,7 @@ import pytest
 
 from lab.config.strict import ConfigError
 from lab.plan import horizons
+from lab.store.plan_record import tokens_text
 from lab.store.run_store import RunStore
 from lab.sweep import halving, stages
 from tests.sweep.climbing_plan import climbed, first_search, rung
@@ -149,7 +150,7 @@ def test_the_rate_between_is_the_lowest_point_of_the_parabola_at_the_last_horizo
 
 
 def test_the_horizon_of_an_arm_with_fewer_tokens_a_step_is_the_same():
-    assert horizons.written(614_400) == "0.6M" and horizons.written(12_288_000) == "12.3M"
+    assert tokens_text(614_400) == "0.6M" and tokens_text(12_288_000) == "12.3M"
     assert horizons.Ladder(300).cooldown(4) == 960
     assert horizons.scored(tiny_run(), 9).documents == 8 * horizons.scored(tiny_run(), 0).documents
 

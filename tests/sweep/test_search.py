@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from lab.config.strict import ConfigError, plain, read
 from lab.plan import ablation as questions
 from lab.plan import planned_arm, planning
 from lab.plan.budget import TrainingText
-from lab.report import write
+from lab.report import build, write
 from lab.store.claim import Claim
 from lab.store.identity import NUMERICS
 from lab.store.log_line import LogLine
@@ -22,6 +23,7 @@ from lab.sweep import stages as staged
 from lab.sweep.carry_out import Incomplete
 from lab.verdict import lr_range, verdicts
 from lab.verdict.evidence import gather
+from tests.paths import THREE_NORMS
 from tests.synthetic_sweep import claim
 from tests.tiny_run import PROVENANCE
 
@@ -35,6 +37,10 @@ def lab(tmp_path, monkeypatch):
     corpus = TrainingText("d", 4.0, 10**9, tokenizer_hash="t")
     monkeypatch.setattr(planned_arm, "prepared", lambda config, **_: (tmp_path, corpus))
     monkeypatch.setattr(planning, "_reference_lines", lambda baseline, reached: ())
+    folder = shutil.copytree(questions.ABLATIONS, tmp_path / "questions")
+    shutil.copy(THREE_NORMS, folder / "norm.yaml")
+    monkeypatch.setattr(questions, "ABLATIONS", folder)
+    monkeypatch.setattr(questions, "ROOT", tmp_path)
     store = RunStore(tmp_path / "runs")
     return store, lambda name, *overrides, **options: planning.make(
         name, ["size=nano", *overrides], results=tmp_path, cache=tmp_path, **options
@@ -287,7 +293,7 @@ def test_the_report_shows_both_differences_and_the_curve(lab, tmp_path):
     better = {"superior": {"better": "rmsnorm", "worse": "layernorm", "margin": 0.001}}
     asked = replace(plan.record, claims=(read(Claim, claim(**better) | {"metric": "val/bpb"}),))
     records = [store.record(run) for run in asked.run_ids()]
-    page = write(gather(asked, records), tmp_path / "page")
+    page = write(build(gather(asked, records)), tmp_path / "page")
     verdict = json.loads((tmp_path / "page/verdict.json").read_text())
     arm = next(arm for arm in verdict["arms"] if arm["name"] == "layernorm")
     assert arm["best_lr"] == 0.019 and arm["difference"]["mean"] == pytest.approx(0.0, abs=1e-4)
