@@ -81,7 +81,8 @@ def chosen(asked: float, tokens: Sequence[int]) -> int:
 def refuse(
     planned: Sequence[PlannedArm], ablation: Ablation, overrides: Sequence[str], *, source: str
 ) -> None:
-    """Raises ConfigError for what no trunk can have: a schedule of its own, or a checkpoint to start from.
+    """Raises ConfigError for what no trunk can have: a schedule of its own, points along the way at which to
+    evaluate, or a checkpoint to start from.
 
     overrides: of the command line, source: the file of the ablation.
     """
@@ -92,6 +93,11 @@ def refuse(
         "warm-up. Drop it, or leave horizons out; every run is then trained by itself to its budget."
         for text, where in given
         if (key := text.partition("=")[0]) == "schedule" or key.startswith("schedule.") and key != WARM_UP
+    ]
+    problems += [
+        f"{text} ({where}): {source} has horizons, and each run is evaluated where its horizon ends. Drop it."
+        for text, where in given
+        if text.partition("=")[0] == "evaluation.points"
     ]
     problems += [
         f"arm {item.name}: starts from {item.run.init_from}, and {source} has horizons, whose branches start "

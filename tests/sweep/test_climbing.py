@@ -68,8 +68,8 @@ def test_a_horizon_that_there_is_not_is_refused_with_those_that_there_are(make_c
     assert make_climbing(horizon=4.8e6).record.horizons[-1] == 4_915_200
 
 
-@pytest.mark.parametrize("text", ["schedule=linear", "schedule.final_fraction=0.3"])
-def test_a_schedule_that_no_trunk_would_follow_is_refused_wherever_it_stands(make_climbing, tmp_path, text):
+@pytest.mark.parametrize("text", ["schedule=linear", "schedule.final_fraction=0.3", "evaluation.points=3"])
+def test_what_no_trunk_would_follow_is_refused_wherever_it_stands(make_climbing, tmp_path, text):
     with pytest.raises(ConfigError, match=rf"{text} \(command line\): ablations/climb.yaml has horizons"):
         make_climbing(text)
     path = tmp_path / "ablations/climb.yaml"
