@@ -1,8 +1,10 @@
 """The arms of a plan as rows, with their counts, mismatch and runs, and how long the plan will take."""
 
 import statistics
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lab.commands import places
 from lab.commands.listing import show
 from lab.config.strict import ConfigError
 from lab.store.states import END_STATES
@@ -10,9 +12,10 @@ from lab.store.states import END_STATES
 if TYPE_CHECKING:
     from lab.plan.planning import Plan
     from lab.store.job import Job
-    from lab.store.plan_record import ArmRecord
+    from lab.store.plan_record import ArmRecord, PlanRecord
     from lab.store.run_store import RunStore
     from lab.verdict.decidable import Decidability
+    from lab.verdict.evidence import Evidence
 
 UNMEASURED_FLOPS = {"cpu": 4e10, "cuda": 5e13}  # FLOP/s of one run, until a run here has been timed
 COLUMNS = (
@@ -38,9 +41,11 @@ def show_plan(plan: "Plan", store: "RunStore", *, as_json: bool) -> None:
     if as_json:
         return
     open_jobs = _open_jobs(plan, store)
-    for one in _decidability(plan):
+    alike = _alike(plan)
+    for one in _decidability(plan, alike):
         least = one.problem() or f"claim {one.claim}: can be decided with {one.seeds} seeds"
-        finds = f"; finds {one.detectable} with 80 % power" if one.detectable and not one.missing else ""
+        told = f"; finds {one.detectable} with 80 % power, by the spread in {_counted(alike)} like this one"
+        finds = told if one.detectable and not one.missing else ""
         print(f"{least.rstrip('.')}{finds}.")
     minutes = _minutes(_flops_of(open_jobs), plan, store)
     counted = f"{len(plan.jobs)} runs, {len(open_jobs)} to train"
@@ -91,11 +96,28 @@ def refuse_undecidable(plan: "Plan") -> None:
         raise ConfigError(found)
 
 
-def _decidability(plan: "Plan") -> "list[Decidability]":
+def _decidability(plan: "Plan", alike: "Sequence[Evidence]" = ()) -> "list[Decidability]":
     from lab.plan.ablation import Search
     from lab.verdict.decidable import decidability
 
-    return decidability(plan.record, tuning_seeds=len((plan.search or Search.standard()).seeds))
+    wanted = plan.search or Search.standard()
+    return decidability(plan.record, tuning_seeds=len(wanted.seeds), alike=alike)
+
+
+def _alike(plan: "Plan") -> "list[Evidence]":
+    """Published sweeps of the size, text and length of this one, which show how far pairs of arms spread."""
+    from lab.report.publication import published_folders, published_plan, published_sweep
+
+    def kind(record: "PlanRecord") -> tuple[object, ...]:
+        return record.size, record.data, record.device_kind, record.horizons[-1:], record.protocol
+
+    folders = published_folders(places.RESULTS)
+    same = [folder for folder in folders if kind(published_plan(folder)) == kind(plan.record)]
+    return [published_sweep(folder).evidence(places.RESULTS) for folder in same]
+
+
+def _counted(alike: "Sequence[Evidence]") -> str:
+    return f"{len(alike)} published sweep{'s' * (len(alike) > 1)}"
 
 
 def _row(arm: "ArmRecord", store: "RunStore") -> dict[str, object]:

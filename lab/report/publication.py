@@ -113,8 +113,12 @@ def published_folders(results: Path, name: str = "*") -> list[Path]:
 
 def published_sweep(folder: Path) -> PublishedSweep:
     """What is published in a folder. Raises ConfigError naming a damaged file."""
-    plan = plan_record.load(folder / "plan.json", fix=RESTORE)
-    return PublishedSweep(folder, plan, tuple(read_records(folder / "runs.jsonl")))
+    return PublishedSweep(folder, published_plan(folder), tuple(read_records(folder / "runs.jsonl")))
+
+
+def published_plan(folder: Path) -> PlanRecord:
+    """The plan of a published sweep. Raises ConfigError for a damaged file."""
+    return plan_record.load(folder / "plan.json", fix=RESTORE)
 
 
 def published_runs(results: Path) -> Iterator[tuple[RunRecord, str]]:

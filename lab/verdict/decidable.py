@@ -16,6 +16,7 @@ from lab.store.claim import Claim
 from lab.store.metric import named
 from lab.store.plan_record import ArmRecord, PlanRecord
 from lab.verdict import seed_noise, stats, wording
+from lab.verdict.evidence import Evidence
 from lab.verdict.outcomes import CONTRADICTED, REPRODUCED
 
 MOST_SEEDS = 64  # tried to name a number that would do
@@ -36,9 +37,9 @@ class Decidability:
     """What the design of a plan can make of one claim.
 
     reach, level: the smallest p values, and what they are held against. detectable: the smallest effect that
-    the last look finds with 80 % power by the noise measured beforehand, in words; None where that was not
-    measured. needs: the fewest seeds at which the claim could be both reproduced and contradicted; None
-    where no number of them up to MOST_SEEDS is enough.
+    the last look finds with 80 % power, by how far pairs of arms spread from seed to seed in sweeps of this
+    size, text and length, in words; None where there are none. needs: the fewest seeds at which the claim
+    could be both reproduced and contradicted; None where no number of them up to MOST_SEEDS is enough.
     """
 
     claim: str
@@ -66,14 +67,25 @@ class Decidability:
         )
 
 
-def decidability(plan: PlanRecord, *, tuning_seeds: int) -> list[Decidability]:
-    """Of each claim whose arms the plan has. tuning_seeds: of the search that claims on ranges rest on."""
+def decidability(
+    plan: PlanRecord, *, tuning_seeds: int, alike: Sequence[Evidence] = ()
+) -> list[Decidability]:
+    """Of each claim whose arms the plan has. tuning_seeds: of the search that claims on ranges rest on.
+
+    alike: sweeps of the same size, text and length that have ended.
+    """
     names = {arm.name for arm in plan.arms}
     present = [claim for claim in plan.claims if {*claim.needs, *claim.predicate.arms()} <= names]
-    return [_of_claim(claim, plan, present, tuning_seeds) for claim in present]
+    return [_of_claim(claim, plan, present, tuning_seeds, alike) for claim in present]
 
 
-def _of_claim(claim: Claim, plan: PlanRecord, claims: Sequence[Claim], tuning_seeds: int) -> Decidability:
+def _of_claim(
+    claim: Claim,
+    plan: PlanRecord,
+    claims: Sequence[Claim],
+    tuning_seeds: int,
+    alike: Sequence[Evidence],
+) -> Decidability:
     searched = all(isinstance(part, forms.LearningRateRange) for part in claim.predicate.parts)
     level = _level(claim, claims, () if searched else plan.looks)
     seeds = tuning_seeds if searched else len(plan.seeds)
@@ -84,7 +96,7 @@ def _of_claim(claim: Claim, plan: PlanRecord, claims: Sequence[Claim], tuning_se
 
     needs = next((n for n in range(seeds, MOST_SEEDS + 1) if enough(n)), None)
     return Decidability(
-        claim.id, seeds, reach(claim, plan.arms, seeds), level, _detectable(claim, plan, level), needs
+        claim.id, seeds, reach(claim, plan.arms, seeds), level, _detectable(claim, plan, level, alike), needs
     )
 
 
@@ -93,9 +105,9 @@ def _level(claim: Claim, claims: Sequence[Claim], looks: Sequence[int]) -> float
     return stats.look_levels(looks)[-1] / len(family) if looks else stats.ALPHA / len(family)
 
 
-def _detectable(claim: Claim, plan: PlanRecord, level: float) -> str | None:
+def _detectable(claim: Claim, plan: PlanRecord, level: float, alike: Sequence[Evidence]) -> str | None:
     metric = named(claim.metric)
-    sd = seed_noise.paired_sd(plan.noise, metric)
+    sd = seed_noise.pooled_sd([evidence.by(claim.metric) for evidence in alike])
     if sd is None:
         return None
     size = stats.detectable_effect(sd=sd, n=len(plan.seeds), alpha=level)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lab.store.metric import Metric, named, value_of
@@ -22,6 +22,8 @@ from lab.store.noise_record import MetricNoise, NoiseRecord, PairedSpread
 from lab.store.predicate_forms import Margin
 from lab.store.run_record import RunRecord, likeness
 from lab.verdict import wording
+from lab.verdict.comparison import compare
+from lab.verdict.evidence import Evidence
 
 ENOUGH = 5  # seeds a margin may refer to
 METRICS = (
@@ -91,6 +93,21 @@ def paired_sd(noise: NoiseRecord | None, metric: Metric) -> float | None:
     """The spread of paired differences in their unit; None where it was not measured."""
     found = noise.metrics.get(metric.name) if noise else None
     return found.paired_sd if found else None
+
+
+def pooled_sd(sweeps: Iterable[Evidence]) -> float | None:
+    """The spread of paired differences to the baseline over seeds, pooled over the arms of sweeps, in the
+    unit of their metric; None without two seeds of a pair.
+    """
+    degrees, total = 0, 0.0
+    for evidence in sweeps:
+        for arm in evidence.arms:
+            pair = compare(arm, evidence.baseline, evidence.metric)
+            if arm.baseline or pair.diverged or len(pair.sample) < 2:
+                continue
+            degrees += len(pair.sample) - 1
+            total += (len(pair.sample) - 1) * statistics.variance(pair.sample)
+    return math.sqrt(total / degrees) if degrees else None
 
 
 def smallest_margin(noise: NoiseRecord | None, metric: Metric, *, seeds: int) -> float | None:

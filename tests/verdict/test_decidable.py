@@ -1,6 +1,7 @@
 """Can a design decide its claims? The smallest p values, against counts made by hand, and all ablations."""
 
 import math
+import statistics
 
 import pytest
 
@@ -8,6 +9,7 @@ from lab.plan import ablation, planned_arm, planning
 from lab.plan.budget import TrainingText
 from lab.store.claim import Claim
 from lab.store.predicate_forms import Predicate
+from lab.verdict import seed_noise
 from lab.verdict.decidable import decidability, reach, smallest
 from lab.verdict.judgement import hear
 from tests.synthetic_sweep import evidence, sweep
@@ -91,3 +93,17 @@ def test_every_claim_of_an_ablation_can_be_reproduced_and_contradicted(
     tuning = len((plan.search or ablation.Search.standard()).seeds)
     found = {one.claim: one.problem() for one in decidability(plan.record, tuning_seeds=tuning)}
     assert {claim: found[claim] for claim in claims} == dict.fromkeys(claims)
+
+
+def test_what_a_plan_finds_goes_by_the_spread_in_sweeps_like_it():
+    """Pooled by hand over two arms; diverged ones have no spread to speak of."""
+    base, one, two = [1.0, 1.1, 1.2, 1.3], [1.02, 1.1, 1.25, 1.31], [1.1, 1.2, 1.3, 1.41]
+    found = evidence(
+        *sweep({"p_x1": base, "p_x2": one, "p_x3": two, "p_x4": [1.0, "diverged", 1.0, 1.0]}, claims=[])
+    )
+    baseline = next(arm for arm in found.arms if arm.baseline)
+    others = [list(arm.values.values()) for arm in found.arms if not arm.baseline and not arm.diverged]
+    level = list(baseline.values.values())
+    spread = [statistics.variance(b / a - 1 for a, b in zip(level, other, strict=True)) for other in others]
+    assert seed_noise.pooled_sd([found]) == pytest.approx(math.sqrt(statistics.fmean(spread)))
+    assert seed_noise.pooled_sd([]) is None
