@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lab.report.cells import Cell, SortableTable
 from lab.store.plan_record import tokens_text
 from lab.verdict import wording
 from lab.verdict.direction import BUDGET_BOUND, REVERSING
@@ -104,6 +105,32 @@ def learnt(verdict: Verdict, found: dict[str, Standing]) -> str:
     for word, what in ((DIVERGED, "diverged"), (UNKNOWN, "has no finished run")):
         said += [f"{labels[name]} {what}." for name in named[word]]
     return " ".join(said)
+
+
+def table(of: Answer) -> SortableTable:
+    """The arms of an answer as a report shows them."""
+    early = [
+        (f"at {tokens_text(at)}", [_difference(arm, number) for arm in of.arms])
+        for number, at in enumerate(of.tokens[:-1])
+    ]
+    last = f"difference at {tokens_text(of.tokens[-1])}" if of.tokens else "difference"
+    columns = [
+        ("arm", [Cell(arm.label) for arm in of.arms]),
+        ("bits a byte", [Cell("" if arm.bpb is None else f"{arm.bpb:.4f}", arm.bpb) for arm in of.arms]),
+        *early,
+        (last, [_difference(arm, -1) for arm in of.arms]),
+        ("standing", [Cell(arm.standing) for arm in of.arms]),
+    ]
+    return SortableTable.of_columns(columns)
+
+
+def _difference(arm: ArmAnswer, number: int) -> Cell:
+    """With its interval at the last horizon alone, as in the terminal."""
+    found = arm.differences[number] if arm.differences else None
+    if arm.baseline or found is None:
+        return Cell("baseline" if arm.baseline and number == -1 else "")
+    interval = wording.interval(found) if number == -1 else ""
+    return Cell(f"{found.mean:+.1f} %{interval}", found.mean)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -13,7 +13,8 @@ def render(page: Page) -> str:
     """The Markdown of a page; every text is escaped, so none of it acts as markup."""
     lines = [f"# {escape(page.title)}", "", escape(page.question), ""]
     lines += [f"{escape(page.source)}. {escape(page.setting)}.", "", "## Verdict", ""]
-    lines += [f"**{escape(page.learnt)}**", ""] if page.learnt else []
+    if page.summary:
+        lines += [f"**{escape(page.learnt)}**", "", *_sortable(page.summary)]
     lines += [] if page.claims else [escape(page.no_claim), ""]
     for claim in page.claims:
         lines += [f"### {escape(claim.id)}: {escape(claim.outcome)}", "", escape(claim.statement), ""]

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from lab.config.strict import plain
 from lab.report import captions, spike_tables
-from lab.report.answer import learnt
+from lab.report.answer import answer, table
 from lab.report.arm_table import arm_table
 from lab.report.cells import SortableTable
 from lab.report.rerun import command
 from lab.store.metric import named
 from lab.verdict import seed_noise
 from lab.verdict.evidence import METRIC, Evidence, conditions
-from lab.verdict.standing import ranks, standings
+from lab.verdict.standing import ranks
 from lab.verdict.stats import ALPHA, in_percent
 from lab.verdict.verdict_record import ClaimVerdict, PartVerdict, Triple, Verdict
 from lab.verdict.verdicts import OPEN
@@ -60,10 +60,10 @@ class CaptionedTable:
 class Page:
     """The content of a report, from top to bottom.
 
-    setting: size, text, device and seeds, in words. learnt: the answer in two or three sentences; empty
-    under protocol 1, whose pages stay as they were. tables: those besides the one of the arms. confounds,
-    noise and failures are sentences on what else may be the cause. provenance: a field of the runs and the
-    values it takes. command: what has to be typed to run it again.
+    setting: size, text, device and seeds, in words. learnt, summary: the answer in two or three sentences and
+    its table; none under protocol 1, whose pages stay as they were. tables: those besides the one of the
+    arms. confounds, noise and failures are sentences on what else may be the cause. provenance: a field of
+    the runs and the values it takes. command: what has to be typed to run it again.
     """
 
     title: str
@@ -71,6 +71,7 @@ class Page:
     source: str
     setting: str
     learnt: str
+    summary: SortableTable | None
     claims: tuple[ClaimCard, ...]
     figures: tuple[CaptionedFigure, ...]
     arms: SortableTable
@@ -87,6 +88,7 @@ class Page:
 def page(evidence: Evidence, verdict: Verdict, figures: Sequence[str]) -> Page:
     """The content of a report from its evidence, the verdict on that, and the names of its figures."""
     plan = evidence.plan
+    first = answer(evidence, verdict) if ranks(plan) else None
     apart = conditions(plan, evidence.run_records.values())
     seeds = f"{len(plan.seeds)} seeds an arm"
     return Page(
@@ -94,7 +96,8 @@ def page(evidence: Evidence, verdict: Verdict, figures: Sequence[str]) -> Page:
         question=plan.question,
         source=plan.source,
         setting=", ".join([f"{plan.size} on {plan.data}", *apart, plan.device_kind, seeds]),
-        learnt=learnt(verdict, standings(evidence)) if ranks(plan) else "",
+        learnt=first.learnt if first else "",
+        summary=table(first) if first else None,
         claims=tuple(_card(claim) for claim in verdict.claims),
         figures=tuple(CaptionedFigure(name, *captions.CAPTIONS[name]) for name in figures),
         arms=arm_table(evidence, verdict),
