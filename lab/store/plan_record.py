@@ -146,7 +146,8 @@ class SearchRecord:
     diverged at every rate. between: of each arm the rate off the grid; None in plans from before it was
     tried. extended: how often the grid grew. rungs: of a search over horizons, by rising horizon; losses
     and means are then those of the last horizon that every rate of the grid reached. lower: what arms gave
-    at the last horizon with a lower rate.
+    at the last horizon with a lower rate. unigram_bpb: the entropy of single tokens of the validation text,
+    in bits a byte, above which a run has learnt nothing; None in plans from before it was noted.
     """
 
     key: str
@@ -165,6 +166,19 @@ class SearchRecord:
     between: dict[str, OffGrid] | None = absent(None)
     rungs: tuple[Rung, ...] = absent(())
     lower: dict[str, LowerRate] | None = absent(None)
+    unigram_bpb: float | None = absent(None)
+
+    def learnt(self, loss: float | None) -> bool:
+        """Whether a run that ended so has learnt: it did not diverge, nor end above the unigram entropy."""
+        return loss is not None and (self.unigram_bpb is None or loss <= self.unigram_bpb)
+
+    def without(self, rate: float) -> SearchRecord:
+        """The search as if a rate of its grid had not been tried."""
+        losses = {
+            arm: {tried: of for tried, of in by_rate.items() if tried != rate}
+            for arm, by_rate in self.losses.items()
+        }
+        return replace(self, values=tuple(value for value in self.values if value != rate), losses=losses)
 
 
 @dataclass(frozen=True)

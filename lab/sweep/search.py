@@ -125,8 +125,15 @@ def table(
         interior={arm: values[0] < rate < values[-1] for arm, rate in best.items()},
         sensitivity={},
         extended=0,
+        unigram_bpb=_unigram(records),
     )
     return with_sensitivity(found)
+
+
+def _unigram(records: Records) -> float | None:
+    """What all runs of the search know of their text; None where one doesn't."""
+    known = {record.summary.unigram_bpb if record.summary else None for record in records.values()}
+    return known.pop() if len(known) == 1 else None
 
 
 def with_sensitivity(found: SearchRecord) -> SearchRecord:

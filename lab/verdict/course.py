@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from lab.store import predicate_forms as forms
 from lab.store.claim import Claim
+from lab.store.plan_record import tokens_text
 from lab.store.predicate_forms import margin_of
-from lab.verdict import seed_noise
+from lab.verdict import lr_range, seed_noise
 from lab.verdict.direction import UNDECIDED, Direction, direction, path, worst
 from lab.verdict.evidence import EXCESS, METRIC, Evidence, MeasuredArm
 from lab.verdict.predicates import level, side
@@ -32,7 +33,21 @@ def undecided(claim: Claim, evidence: Evidence, found: Direction | None) -> str:
     """Why a claim is inconclusive whatever the last horizon says; empty where nothing is in the way."""
     if found and found.name in UNDECIDED:
         return found.text()
-    return _lower_rate(claim, evidence)
+    return _lower_rate(claim, evidence) or _no_range(claim, evidence)
+
+
+def _no_range(claim: Claim, evidence: Evidence) -> str:
+    """Why ranges of rates can't be compared: an arm learns at none of them; empty where all learn."""
+    search = evidence.search
+    if search is None or search.unigram_bpb is None or evidence.plan.protocol == 1:
+        return ""
+    parts = [part for part in claim.predicate.parts if isinstance(part, forms.LearningRateRange)]
+    names = sorted({name for part in parts for name in (part.wider, part.narrower)} & search.losses.keys())
+    hopeless = [evidence.arm(name).label for name in names if lr_range.hopeless(search, name)]
+    if not hopeless:
+        return ""
+    tokens = tokens_text(search.rungs[-1].tokens if search.rungs else evidence.plan.baseline.tokens)
+    return f"{' and '.join(hopeless)} learnt at no rate of the grid in {tokens} tokens, and has no range"
 
 
 def _lower_rate(claim: Claim, evidence: Evidence) -> str:

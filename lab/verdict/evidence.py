@@ -176,6 +176,11 @@ class Evidence:
             return self._by_search(metric)
         return replace(self, arms=tuple(_remeasured(arm, metric) for arm in self.arms), metric=named(metric))
 
+    def without_rate(self, rate: float) -> Evidence:
+        """The evidence by a metric of the search as if a rate of its grid had not been tried."""
+        search = self.search and self.search.without(rate)
+        return replace(self, plan=replace(self.plan, search=search))._by_search(self.metric.name)
+
     def at_one_rate(self) -> Evidence:
         """The evidence of a searched plan as if every arm had been trained with the common learning rate."""
         return _joined(self.plan.at_one_rate(), self.run_records, self.metric.name, self.exact)
@@ -193,7 +198,8 @@ class Evidence:
             values = (
                 lr_range.measured(search, arm.name, metric.removeprefix(SEARCHED)) if search and tried else {}
             )
-            without = "diverged" if tried else "pending"
+            known = search is not None and search.unigram_bpb is not None
+            without = ("learnt at no rate" if known else "diverged") if tried else "pending"
             states = {seed: "finished" if seed in values else without for seed in seeds}
             arms.append(replace(arm, states=states, values=values, at_init={}, records={}))
         return replace(self, arms=tuple(arms), metric=named(metric), seeds=seeds)

@@ -20,7 +20,7 @@ from lab.verdict.comparison import Statement, every, some
 from lab.verdict.course import direction_of, undecided
 from lab.verdict.direction import Direction
 from lab.verdict.evidence import Evidence, MeasuredArm
-from lab.verdict.outcomes import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
+from lab.verdict.outcomes import CONTRADICTED, DECIDED, INCONCLUSIVE, NOT_RUN, REPRODUCED, SMALL
 from lab.verdict.predicates import SEEDLESS, NotRun, statements
 from lab.verdict.stats import ALPHA
 
@@ -120,7 +120,8 @@ def hear(claim: Claim, evidence: Evidence) -> Hearing:
             return Hearing(outcome=INCONCLUSIVE, why="single run per arm: no interval, so no verdict")
         made = _statements(claim, evidence)
         going = direction_of(claim, evidence) if evidence.plan.protocol > 1 else None
-        return Hearing(made, direction=going, undecided=undecided(claim, evidence, going))
+        open_anyway = undecided(claim, evidence, going) or _rests_on_one_rate(claim, evidence, made)
+        return Hearing(made, direction=going, undecided=open_anyway)
     except NotRun as reason:
         return Hearing(outcome=NOT_RUN, why=str(reason))
 
@@ -177,6 +178,21 @@ def _with_margin(part: Part, evidence: Evidence) -> Part:
             f"its margin refers to the baseline's noise in {evidence.metric.name}; run lab noise first"
         )
     return replace(part, margin=Margin(number=number))  # type: ignore[arg-type]
+
+
+def _rests_on_one_rate(claim: Claim, evidence: Evidence, made: tuple[Statement, ...]) -> str:
+    """Why a claim on a metric of the search is open though its statements are decided: without one of the
+    rates they would not be. Empty where none is needed alone, and under protocol 1.
+    """
+    search = evidence.search
+    if search is None or not claim.metric.startswith(SEARCHED) or evidence.plan.protocol == 1:
+        return ""
+    whole = outcome_of(Hearing(made), (ALPHA,) * 3)
+    for rate in search.values if whole in DECIDED else ():
+        without = outcome_of(Hearing(_statements(claim, evidence.without_rate(rate))), (ALPHA,) * 3)
+        if without != whole:
+            return f"{whole} by the rate {rate:g} alone: without it the claim would be {without}"
+    return ""
 
 
 def _seedless(claim: Claim) -> bool:

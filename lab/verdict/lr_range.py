@@ -3,10 +3,11 @@
 Every arm tried the same grid with the same seeds, none of which judges a claim (lab/store/plan_record.py,
 SearchRecord).
 
-A rate is stable for a seed when its run did not diverge and ended within `tolerance` of the best that seed
-found. The range is the unbroken stretch of stable rates around the best one; a half decade is a factor of
-10^0.5. Sensitivity is the mean over the grid of min(loss, loss at init) less the best loss (Wortsman et
-al. 2023, arXiv:2309.14322).
+A rate is stable for a seed when its run learnt (it did not diverge, nor end above the unigram entropy of the
+text) and ended within `tolerance` of the best that seed found. The range is the unbroken stretch of stable
+rates around the best one; a half decade is a factor of 10^0.5. Sensitivity is the mean of min(loss, loss at
+init) less the best loss (Wortsman et al. 2023, arXiv:2309.14322), over the rates at which some run of some
+arm learnt.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable
 from lab.store.plan_record import SearchRecord
 
 TOLERANCE = 0.2
-Curve = dict[float, float | None]  # learning rate -> loss of one seed, None where the run diverged
+Curve = dict[float, float | None]  # learning rate -> loss of one seed, None where it diverged
 
 
 def measured(
@@ -27,17 +28,18 @@ def measured(
     """Tuning seed -> highest stable rate (in half decades, 0 = a rate of 1), width in half decades, or
     sensitivity.
 
-    A seed that diverged at every rate stands one half decade below the grid, with a width of -1; it has no
+    A seed that learnt at no rate stands one half decade below the grid, with a width of -1; it has no
     sensitivity.
     """
-    curves = _curves(search, arm)
     if measure == "sensitivity":
-        at_init = search.at_init[arm]
+        at_init, rates = search.at_init[arm], _speaking(search)
         return {
-            seed: _sensitivity(curve, at_init) for seed, curve in curves.items() if _finished_somewhere(curve)
+            seed: _sensitivity({rate: curve[rate] for rate in rates}, at_init)
+            for seed, curve in _curves(search, arm).items()
+            if any(search.learnt(loss) for loss in curve.values())
         }
     found: dict[int, float] = {}
-    for seed, curve in curves.items():
+    for seed, curve in _learnt_curves(search, arm).items():
         stable = _stable(curve, tolerance)
         low = half_decades(min(curve))
         low, high = (half_decades(stable[0]), half_decades(stable[-1])) if stable else (low, low - 1)
@@ -53,7 +55,7 @@ def cut_off(search: SearchRecord, *, tolerance: float = TOLERANCE) -> list[str]:
 
 
 def is_bound(search: SearchRecord, arm: str, measure: str, *, tolerance: float = TOLERANCE) -> bool:
-    """Did some seed of the arm diverge everywhere, or stay stable to an edge of the grid that `measure`
+    """Did some seed of the arm learn nowhere, or stay stable to an edge of the grid that `measure`
     depends on? Then what was measured says only on which side of it the truth lies.
     """
     edges = (min, max) if measure == "width" else (max,)
@@ -61,8 +63,9 @@ def is_bound(search: SearchRecord, arm: str, measure: str, *, tolerance: float =
 
 
 def hopeless(search: SearchRecord, arm: str) -> bool:
-    """Did some seed of the arm diverge at every rate?"""
-    return not all(_finished_somewhere(curve) for curve in _curves(search, arm).values())
+    """Did some seed of the arm learn at no rate?"""
+    curves = _learnt_curves(search, arm).values()
+    return not all(any(loss is not None for loss in curve.values()) for curve in curves)
 
 
 def half_decades(rate: float) -> float:
@@ -75,18 +78,34 @@ def _curves(search: SearchRecord, arm: str) -> dict[int, Curve]:
     return {seed: {rate: losses[rate][n] for rate in sorted(losses)} for n, seed in enumerate(search.seeds)}
 
 
-def _finished_somewhere(curve: Curve) -> bool:
-    return any(loss is not None for loss in curve.values())
+def _learnt_curves(search: SearchRecord, arm: str) -> dict[int, Curve]:
+    """Without the losses of runs that learnt nothing."""
+    return {
+        seed: {rate: loss if search.learnt(loss) else None for rate, loss in curve.items()}
+        for seed, curve in _curves(search, arm).items()
+    }
+
+
+def _speaking(search: SearchRecord) -> list[float]:
+    """The rates at which some run of some arm learnt; all of them in plans that don't know."""
+    tried = sorted({rate for by_rate in search.losses.values() for rate in by_rate})
+    if search.unigram_bpb is None:
+        return tried
+    return [
+        rate
+        for rate in tried
+        if any(search.learnt(loss) for by_rate in search.losses.values() for loss in by_rate.get(rate, ()))
+    ]
 
 
 def _reached(
     search: SearchRecord, arm: str, edge: Callable[[Iterable[float]], float], tolerance: float
 ) -> bool:
-    return any(edge(curve) in _stable(curve, tolerance) for curve in _curves(search, arm).values())
+    return any(edge(curve) in _stable(curve, tolerance) for curve in _learnt_curves(search, arm).values())
 
 
 def _stable(curve: Curve, tolerance: float) -> list[float]:
-    """The rates of the unbroken stretch around the best one; empty where every run diverged."""
+    """The rates of the unbroken stretch around the best one; empty where no run learnt."""
     known = {rate: loss for rate, loss in curve.items() if loss is not None}
     if not known:
         return []

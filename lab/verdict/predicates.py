@@ -209,10 +209,9 @@ def lr_range(evidence: Evidence, asked: forms.LearningRateRange) -> list[Stateme
     listed = " against ".join(", ".join(f"{value / 2:.2f}" for value in values) for values in (one, other))
     hopeless = [arm.label for arm in (a, b) if rates.hopeless(search, arm.name)]
     if hopeless:
-        listed += (
-            f"; {' and '.join(hopeless)} diverged at every rate, which counts as half a decade "
-            "below the lowest"
-        )
+        failed = "diverged" if search.unigram_bpb is None else "learnt nothing"
+        names = " and ".join(hopeless)
+        listed += f"; {names} {failed} at every rate, which counts as half a decade below the lowest"
     return [
         Statement(
             f"the {shown} of {a.label} lies {half_decades:g} half decade{'s' * (half_decades != 1)} "

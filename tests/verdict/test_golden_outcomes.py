@@ -13,16 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from lab.config.strict import read
 from lab.lecture import ledger
 from lab.lecture.finding import Finding
 from lab.lecture.register import RegisteredClaim
 from lab.store.identity import PROTOCOL
+from lab.store.plan_record import SearchRecord
 from lab.sweep import halving, search
-from lab.verdict import direction_simulation, simulation
+from lab.verdict import direction_simulation, lr_range, simulation
 from lab.verdict.evidence import METRIC
 from lab.verdict.judgement import judge
 from lab.verdict.outcomes import STATES
 from tests.sweep.climbing_plan import first_search, rung
+from tests.synthetic_sweep import search_of
 from tests.verdict.climbed import climbed
 
 TABLE = Path(__file__).with_name("golden_outcomes.json")
@@ -86,6 +89,23 @@ def of_searches():
     }
 
 
+def of_ranges():
+    """Ranges of rates and sensitivities of arms that learn everywhere, at some rates, and nowhere."""
+    rates = ("0.001", "0.003", "0.01", "0.03")
+    losses = {
+        "everywhere": dict(zip(rates, ([1.6], [1.5], [1.6], [1.75]), strict=True)),
+        "somewhere": dict(zip(rates, ([2.6], [1.5], [1.7], [None]), strict=True)),
+        "nowhere": dict.fromkeys(rates, [2.6]),
+    }
+    known = search_of(losses, at_init=dict.fromkeys(losses, 8.0)) | {"unigram_bpb": 2.5}
+    of = read(SearchRecord, known)
+    return {
+        f"{arm}, {measure}": list(lr_range.measured(of, arm, measure).values())
+        for arm in losses
+        for measure in ("max_stable", "width", "sensitivity")
+    }
+
+
 def of_rows():
     """The state of a row of the ledger from the outcomes of its claim, a part and one against it."""
     claim = RegisteredClaim("x", says="", notes="", papers=(), kind="trained", parts=("y",), against=("z",))
@@ -108,6 +128,7 @@ RULES = {
     "directions": of_directions,
     "claims over horizons": of_claims_over_horizons,
     "searches": of_searches,
+    "ranges": of_ranges,
     "rows": of_rows,
 }
 

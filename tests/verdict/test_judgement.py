@@ -7,6 +7,7 @@ import scipy.stats
 
 from lab.store.claim import look_problems
 from tests import synthetic_sweep
+from tests.paths import THREE_NORMS
 from tests.synthetic_sweep import claim, decided, sweep, verdict
 from tests.verdict.test_claims import BETTER
 
@@ -204,7 +205,7 @@ def test_an_ablation_file_may_fix_looks(tmp_path, monkeypatch):
     from lab.plan import ablation
 
     assert ablation.load("heads").looks == []
-    text = (ablation.ABLATIONS / "norm.yaml").read_text().replace("seeds: 3", "seeds: 8")
+    text = THREE_NORMS.read_text().replace("seeds: 3", "seeds: 8")
     monkeypatch.setattr(ablation, "ROOT", tmp_path)
     monkeypatch.setattr(ablation, "ABLATIONS", tmp_path)
     (tmp_path / "good.yaml").write_text(text + "looks: [4, 8]\n")

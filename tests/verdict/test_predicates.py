@@ -318,6 +318,60 @@ def test_an_arm_that_diverged_at_every_rate_is_not_called_steady():
     )
 
 
+def learning(losses, claim, *, unigram=2.5):
+    """The verdict of protocol 2 on a claim about a search with these losses of three seeds."""
+    plan, records = sweep({"plain_x4": [1.5] * 2, "plain_x8": [1.5] * 2}, claims=[claim])
+    at_init = {"plain_x4": 8.0, "plain_x8": 8.0}
+    plan |= {"search": search_of(losses, at_init=at_init) | {"unigram_bpb": unigram}, "protocol": 2}
+    return verdict(plan, records)["claims"][0]
+
+
+WIDER = claim(
+    lr_range={"wider": "plain_x4", "narrower": "plain_x8", "measure": "max_stable", "tolerance": 0.2}
+)
+
+
+def test_a_run_that_learnt_nothing_is_not_stable_and_an_arm_of_such_runs_has_no_range():
+    """2.6 bits a byte lie above the unigram entropy of 2.5, and within 20 % of themselves."""
+    steady = {"0.001": [1.5] * 3, "0.003": [1.5] * 3, "0.01": [1.6] * 3}
+    flat = {rate: [2.6] * 3 for rate in steady}
+    found = learning({"plain_x4": steady, "plain_x8": flat}, WIDER)
+    assert found["outcome"] == "inconclusive"
+    assert "plain 8x learnt at no rate of the grid" in found["why"] and found["why"].endswith("has no range")
+    rates = read(
+        SearchRecord, search_of({"a": steady, "b": flat | {"0.001": [2.4] * 3}}) | {"unigram_bpb": 2.5}
+    )
+    assert lr_range.measured(rates, "b", "max_stable") == dict.fromkeys((100, 101, 102), -6)
+    assert not lr_range.hopeless(rates, "b")
+
+
+def test_sensitivity_leaves_out_rates_at_which_nothing_learns():
+    losses = {
+        "a": {"0.001": [2.0], "0.01": [1.5], "0.1": [2.7]},
+        "b": {"0.001": [2.6], "0.01": [1.4], "0.1": [None]},
+    }
+    search = read(SearchRecord, search_of(losses, at_init={"a": 8.0, "b": 8.0}) | {"unigram_bpb": 2.5})
+    assert lr_range.measured(search, "a", "sensitivity") == {100: pytest.approx((2.0 + 1.5) / 2 - 1.5)}
+    assert lr_range.measured(search, "b", "sensitivity") == {100: pytest.approx((2.6 + 1.4) / 2 - 1.4)}
+
+
+def test_a_difference_of_sensitivity_that_one_rate_makes_is_open():
+    steady = claim(superior={"better": "plain_x4", "worse": "plain_x8", "margin": 0.01}) | {
+        "metric": "lr/sensitivity"
+    }
+    even = {
+        "0.001": [1.6, 1.61, 1.62],
+        "0.003": [1.5] * 3,
+        "0.01": [1.7, 1.71, 1.7],
+        "0.03": [1.8, 1.81, 1.8],
+    }
+    rough = even | {"0.03": [2.2, 2.21, 2.2]}
+    found = learning({"plain_x4": even, "plain_x8": rough}, steady)
+    assert found["outcome"] == "inconclusive" and "reproduced by the rate 0.03 alone" in found["why"]
+    rough = even | {"0.03": [2.2, 2.21, 2.2], "0.01": [2.0, 2.01, 2.0]}
+    assert learning({"plain_x4": even, "plain_x8": rough}, steady)["outcome"] == "reproduced"
+
+
 @pytest.mark.parametrize(
     ("holds", "outcome"), [([True, True], "reproduced"), ([True, False], "contradicted"), ([], "not run")]
 )
