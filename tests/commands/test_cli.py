@@ -49,19 +49,19 @@ def command(*arguments, folder: Path, **environment):
 
 
 def test_the_same_command_again_trains_nothing_and_publishing_again_changes_nothing(lab, capsys):
-    command = ("sweep", "attention", *QUICK, "--seeds", "1", "--json")
+    command = ("sweep", "confidence", *QUICK, "--seeds", "1", "--json")
     assert lab(*command) == 0
     logs = {p: p.stat().st_mtime_ns for p in (places.RESULTS / "runs").rglob("metrics.jsonl")}
     capsys.readouterr()
     assert lab(*command) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 3 and {row["state"] for row in rows} <= {"finished", "diverged"}
+    assert len(rows) == 4 and {row["state"] for row in rows} <= {"finished", "diverged"}
     assert logs == {p: p.stat().st_mtime_ns for p in (places.RESULTS / "runs").rglob("metrics.jsonl")}
-    assert lab("publish", "attention") == 0
-    lines = next((places.RESULTS / "attention").glob("*/runs.jsonl"))
+    assert lab("publish", "confidence") == 0
+    lines = next((places.RESULTS / "confidence").glob("*/runs.jsonl"))
     first = lines.read_bytes()
-    assert max(map(len, first.splitlines())) <= 8192 and len(first.splitlines()) == 3
-    assert lab("publish", "attention") == 0 and lines.read_bytes() == first
+    assert max(map(len, first.splitlines())) <= 8192 and len(first.splitlines()) == 4
+    assert lab("publish", "confidence") == 0 and lines.read_bytes() == first
 
 
 def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(
@@ -92,19 +92,19 @@ def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(
 
 @pytest.fixture(scope="module")
 def published(lab) -> Path:
-    """The folder of one published sweep of `attention` with one seed; nothing may write into it."""
-    assert lab("sweep", "attention", *QUICK, "--seeds", "1") == 0 and lab("publish", "attention") == 0
-    return next((places.RESULTS / "attention").iterdir())
+    """The folder of one published sweep of `confidence` with one seed; nothing may write into it."""
+    assert lab("sweep", "confidence", *QUICK, "--seeds", "1") == 0 and lab("publish", "confidence") == 0
+    return next((places.RESULTS / "confidence").iterdir())
 
 
 def test_reports_rebuild_from_published_lines_alone(lab, published, tmp_path, monkeypatch):
-    clone = tmp_path / "results/attention" / published.name
+    clone = tmp_path / "results/confidence" / published.name
     clone.mkdir(parents=True)
     for file in ("plan.json", "runs.jsonl"):
         (clone / file).write_bytes((published / file).read_bytes())
     monkeypatch.setattr(places, "RESULTS", tmp_path / "results")
-    assert lab("report", "attention") == 0
-    rebuilt = tmp_path / "results/sweeps/attention" / published.name / "verdict.json"
+    assert lab("report", "confidence") == 0
+    rebuilt = tmp_path / "results/sweeps/confidence" / published.name / "verdict.json"
     assert rebuilt.read_bytes() == (published / "verdict.json").read_bytes()
 
 
@@ -112,11 +112,11 @@ def test_reports_rebuild_from_published_lines_alone(lab, published, tmp_path, mo
 def test_published_runs_of_the_torch_of_here_are_taken_over(
     lab, published, tmp_path, monkeypatch, capsys, torch, taken
 ):
-    command = ("sweep", "attention", *QUICK, "--seeds", "1")
+    command = ("sweep", "confidence", *QUICK, "--seeds", "1")
     records = [json.loads(line) for line in (published / "runs.jsonl").read_text().splitlines()][:2]
     for record in records:
         record["provenance"]["torch"] = torch or record["provenance"]["torch"]
-    clone = tmp_path / "attention" / published.name
+    clone = tmp_path / "confidence" / published.name
     clone.mkdir(parents=True)
     (clone / "runs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     monkeypatch.setattr(places, "RESULTS", tmp_path)
@@ -281,7 +281,7 @@ def test_a_plan_for_a_gpu_elsewhere_gets_its_defaults(lab, tmp_path, monkeypatch
 
 
 def test_listings_carry_id_and_state(lab, capsys):
-    for arguments in (["status"], ["axes"], ["sweep", "attention", *QUICK, "--plan"]):
+    for arguments in (["status"], ["axes"], ["sweep", "confidence", *QUICK, "--plan"]):
         capsys.readouterr()
         assert lab(*arguments, "--json") == 0
         rows = json.loads(capsys.readouterr().out)

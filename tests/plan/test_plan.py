@@ -67,15 +67,15 @@ def test_settings_tell_different_experiments_apart(plan):
         ("data=text", "data.path=a"),
         ("data=text", "data.path=b"),
     ]
-    settings = [plan("attention", *overrides).record.setting for overrides in asked]
+    settings = [plan("heads", *overrides).record.setting for overrides in asked]
     assert len(set(settings)) == len(asked)
     assert settings[:2] == ["nano-stories-cpu", "micro-stories-cpu"]
-    assert plan("attention", hold="none").record.setting != settings[0]
-    assert plan("attention", "tracker=none", "engine.workers=1").record.setting == settings[0]
+    assert plan("heads", hold="none").record.setting != settings[0]
+    assert plan("heads", "tracker=none", "engine.workers=1").record.setting == settings[0]
 
 
 def test_one_baseline_serves_every_ablation_that_shares_it(plan):
-    made = {name: plan(name).record for name in ("heads", "regularization", "stability")}
+    made = {name: plan(name).record for name in ("heads", "stability")}
     baselines = [record.baseline.runs for record in made.values()]
     shared = set.intersection(*(set(runs) for runs in baselines))
     assert len(shared) >= 3
@@ -90,7 +90,7 @@ def test_one_trunk_with_its_branches_serves_every_ablation_over_horizons(plan):
 
 
 def test_paths_of_this_machine_stay_out_of_the_record(plan):
-    record = plan("attention", "data=text", "data.path=/home/someone/book.txt").record
+    record = plan("heads", "data=text", "data.path=/home/someone/book.txt").record
     assert "someone" not in str(record) and "data.path=PATH" in record.overrides
 
 
