@@ -72,8 +72,8 @@ lint: $(VENV)/installed-test  ## check style and types
 	@$(BIN)/ruff check lab tests && $(BIN)/ruff format --check lab tests && $(BIN)/mypy
 	@$(BIN)/python -m tests.bench.style
 
-bench: $(VENV)/installed-test  ## time a training step against a plain loop
-	@$(BIN)/python tests/bench/step.py
+bench: $(VENV)/installed-test  ## time a training step beside a loop by hand and other libraries
+	@$(BIN)/python -m tests.bench.peers step
 
 # Where only torch and numpy are: make gpu-check PYTHON=python3 DIR=folder, which tests/bench/gpu_check.py --prepare wrote.
 gpu-check:  ## measure a CUDA machine in 8 minutes or less
