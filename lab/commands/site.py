@@ -25,7 +25,10 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
     for entry in static_site.write_reports(places.RESULTS, options.folder):
         print(listing.shown(options.folder / entry.address), file=sys.stderr)
         entries.append(entry)
-    page = ledger_page.of_site(ledger.load(places.RESULTS))
+    known = ledger.load(places.RESULTS)
+    page, picture = ledger_page.of_site(known), ledger_page.picture(known)
+    if picture:
+        (options.folder / ledger_page.PICTURE).write_bytes(picture)
     static_site.write_frame(places.RESULTS, options.folder, entries=entries, ledger=page)
     written = [{"id": str(listing.shown(options.folder / "index.html")), "state": "written"}]
     listing.show(written, as_json=options.json, columns=("id", "state"))

@@ -23,6 +23,7 @@ from lab.store.identity import PROTOCOL
 from lab.store.plan_record import PlanRecord
 from lab.store.registration import Registration
 from lab.verdict import verdict_record
+from lab.verdict.direction import Direction
 from lab.verdict.evidence import conditions
 from lab.verdict.outcomes import CONTRADICTED, REPRODUCED
 from lab.verdict.verdict_record import Verdict
@@ -37,7 +38,8 @@ class Finding:
     None or empty is not known of that kind. checks: of computed claims. parts, table: of measured ones.
     conditions: what sets a sweep apart from others of its size and data, None where there was no sweep. Of a
     sweep also the protocol that judged it, the tokens that it speaks of, where its effect is going, when its
-    rules were registered, and in `outdated` the rows of the ledger that asked something else then.
+    rules were registered, in `outdated` the rows of the ledger that asked something else then, and the
+    effect at its horizons with the margins asked.
     """
 
     claim: str
@@ -62,6 +64,8 @@ class Finding:
     direction: str | None = absent(None)
     registered: str | None = absent(None)
     outdated: tuple[str, ...] = absent(())
+    course: Direction | None = absent(None)
+    margins_percent: tuple[float, ...] = absent(())
 
     @property
     def decides(self) -> bool:
@@ -191,6 +195,8 @@ def of_sweep(judged: JudgedSweep) -> list[Finding]:
             direction=claim.direction.name if claim.direction else None,
             registered=rules.date if rules else None,
             outdated=_outdated(claim.id, plan, rules),
+            course=claim.direction,
+            margins_percent=claim.margins_percent,
         )
         for claim in judged.verdict.claims
     ]

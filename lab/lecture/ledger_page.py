@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lab.lecture.exact.measured_claim import MeasuredTable
@@ -18,6 +19,9 @@ from lab.report.markdown import escape
 from lab.store.exact_check import ExactCheck
 from lab.store.files import write_atomic
 from lab.verdict.outcomes import STATES
+
+if TYPE_CHECKING:
+    from lab.report.horizon_figures import Course
 
 READING = (
     "The state speaks of what the lecture notes say, at the size and on the data named beside it. It is the "
@@ -45,6 +49,7 @@ READING = (
 )
 
 
+PICTURE = "LEDGER.svg"
 COLUMNS = ("claim", "state", "kind", "core-minutes: estimate", "spent", "evidence")
 KINDS = {"exact": "computed", "init": "fresh models", "cost": "timed", "trained": "trained"}
 PRINTED = {"holds": "as the notes print it", "fails": "against what the notes print", None: ""}
@@ -107,11 +112,15 @@ class ClaimInWords:
 
 @dataclass(frozen=True)
 class LedgerPage:
-    """What both forms show: counts by state, sections of claims, and evidence beyond the register."""
+    """What both forms show: counts by state, what the picture of effects shows and whether there is one,
+    sections of claims, and evidence beyond the register.
+    """
 
     title: str
     question: str
     counts: dict[str, int]
+    drawn: str
+    pictured: bool
     sections: dict[str, list[ClaimInWords]]
     others: tuple[Finding, ...]
     reading: tuple[str, ...]
@@ -119,16 +128,46 @@ class LedgerPage:
 
 
 def write(ledger: Ledger, results: Path) -> Path:
-    """Write LEDGER.md below `results` and return its path; the same ledger gives the same bytes."""
+    """Write LEDGER.md below `results`, with its picture, and return its path; the same ledger gives the same
+    bytes.
+    """
     write_atomic(results / "LEDGER.md", markdown(page(ledger)))
+    if drawn := picture(ledger):
+        write_atomic(results / PICTURE, drawn)
     return results / "LEDGER.md"
+
+
+def picture(ledger: Ledger) -> bytes | None:
+    """The effects of all claims that sweeps over horizons have judged, as one SVG; None before any."""
+    from lab.report import canvas, horizon_figures
+
+    with canvas.styled():
+        figure = horizon_figures.of_ledger(courses(ledger))
+        return canvas.svg(canvas.settled(figure)) if figure else None
+
+
+def courses(ledger: Ledger) -> list[Course]:
+    """The panels of the picture: of each row the sweep that its direction is told of."""
+    from lab.report.horizon_figures import Course
+
+    found = []
+    for row in ledger.rows:
+        own = [one for one in row.evidence if one.claim == row.id and one.course and one.decides]
+        told = [one for one in own if (one.horizon, one.direction) == (row.horizon, row.direction)]
+        if told and (course := told[0].course):
+            said = row.outcome if course.name in row.outcome else f"{row.outcome}, {course.name}"
+            margins = tuple(margin / 100 for margin in told[0].margins_percent)
+            found.append(Course(row.id, said, course, margins))
+    return found
 
 
 def of_site(ledger: Ledger) -> str:
     """ledger.html, at the top of the site (lab/report/static_site.py); the same ledger gives the same
     text.
     """
-    return html.of_site(page(ledger), template=Path(__file__).with_name("ledger.html"), root="")
+    pictures = {"effects": PICTURE} if courses(ledger) else {}
+    template = Path(__file__).with_name("ledger.html")
+    return html.of_site(page(ledger), template=template, root="", pictures=pictures)
 
 
 def page(ledger: Ledger) -> LedgerPage:
@@ -141,10 +180,25 @@ def page(ledger: Ledger) -> LedgerPage:
         title="Ledger of claims",
         question=f"What holds of {len(ledger.rows)} claims of CS336 lecture 3?",
         counts={state: states.count(state) for state in STATES if state in states},
+        drawn=_drawn(ledger),
+        pictured=bool(courses(ledger)),
         sections=sections,
         others=ledger.beyond_register,
         reading=READING,
         columns=COLUMNS,
+    )
+
+
+def _drawn(ledger: Ledger) -> str:
+    """What the picture shows, or why there is none."""
+    count, trained = len(courses(ledger)), sum(row.kind == "trained" for row in ledger.rows)
+    if not count:
+        return f"None of the {trained} claims that need training has been judged over horizons so far."
+    return (
+        f"The effects of {count} of {trained} claims that need training, at each horizon, in percent; above "
+        "0 the first side named is worse. The band is the 95 % interval, broken lines are the margin asked, "
+        "and the hollow point on the right is where a line through the last three horizons leads. The others "
+        "have not been judged over horizons so far."
     )
 
 
@@ -231,6 +285,7 @@ def markdown(content: LedgerPage) -> str:
     lines = [f"# {content.title}", "", escape(content.question), ""]
     lines += ["| state | claims |", "| --- | ---: |"]
     lines += [f"| {state} | {count} |" for state, count in content.counts.items()]
+    lines += ["", *([f"![Effects over horizons]({PICTURE})", ""] if content.pictured else []), content.drawn]
     lines += [
         "",
         "`lab claims --write` makes this page from committed files; `make site` shows it in a browser.",

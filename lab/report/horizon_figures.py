@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lab.report.canvas import ALONG, COLOURS, DASHED, GREY, Look, arm_line, remark, subplots, tokens_text
@@ -12,7 +13,7 @@ from lab.store.claim import Claim
 from lab.store.predicate_forms import margin_of
 from lab.verdict.comparison import compare
 from lab.verdict.course import direction_of
-from lab.verdict.direction import Direction
+from lab.verdict.direction import BUDGET_BOUND, FADING, OPEN, PERSISTS, REVERSING, Direction
 from lab.verdict.evidence import Evidence, MeasuredArm
 
 if TYPE_CHECKING:
@@ -20,6 +21,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 3
+SHOWN_FIRST = (PERSISTS, FADING, REVERSING, BUDGET_BOUND, OPEN)
+
+
+@dataclass(frozen=True)
+class Course:
+    """A claim as a panel: what is said of it above the curve, the difference that it is about, and the
+    margins it asks, as fractions.
+    """
+
+    id: str
+    said: str
+    direction: Direction
+    margins: tuple[float, ...]
 
 
 def of_arms(evidence: Evidence, looks: dict[str, Look], lines: dict[str, float]) -> Figure:
@@ -58,16 +72,33 @@ def of_claims(evidence: Evidence) -> Figure | None:
     known = [(claim, direction) for claim, direction in found if direction]
     if not known:
         return None
-    rows = -(-len(known) // COLUMNS)
-    figure, panels = subplots(rows, COLUMNS, size=(10, 3.1 * rows))
-    for (claim, direction), axes in zip(known, panels, strict=False):
-        _effect(axes, claim, direction)
-    for axes in panels[len(known) :]:
+    return _panels([_course(claim, direction) for claim, direction in known])
+
+
+def of_ledger(courses: Sequence[Course]) -> Figure | None:
+    """One picture for many claims, a small panel each, by direction; None without any."""
+    ordered = sorted(courses, key=lambda one: (SHOWN_FIRST.index(one.direction.name), one.id))
+    return _panels(ordered, columns=4, height=2.5) if ordered else None
+
+
+def _course(claim: Claim, direction: Direction) -> Course:
+    asked = [margin_of(part) for part in claim.predicate.parts]
+    numbers = {margin.number for margin in asked if margin and margin.number}
+    return Course(claim.id, direction.name, direction, tuple(sorted(numbers)))
+
+
+def _panels(courses: Sequence[Course], *, columns: int = COLUMNS, height: float = 3.1) -> Figure:
+    rows = -(-len(courses) // columns)
+    figure, panels = subplots(rows, columns, size=(10, height * rows))
+    for course, axes in zip(courses, panels, strict=False):
+        _effect(axes, course)
+    for axes in panels[len(courses) :]:
         axes.set_visible(False)
     return figure
 
 
-def _effect(axes: Axes, claim: Claim, found: Direction) -> None:
+def _effect(axes: Axes, course: Course) -> None:
+    found = course.direction
     tokens = [point.tokens for point in found.points]
     means = [100 * point.effect.mean for point in found.points]
     ends = [(point.effect.low, point.effect.high) for point in found.points]
@@ -91,11 +122,12 @@ def _effect(axes: Axes, claim: Claim, found: Direction) -> None:
     if later.low is not None and later.high is not None:
         axes.vlines(found.later_tokens, later.low, later.high, color=COLOURS[1], linewidth=1)
     axes.axhline(0, color=GREY, linewidth=1)
-    for margin in {m.number for part in claim.predicate.parts if (m := margin_of(part)) and m.number}:
+    for margin in course.margins:
         for side in (-1, 1):
             axes.axhline(side * 100 * margin, color=GREY, linewidth=0.8, linestyle=DASHED)
     _horizons(axes, (*tokens[:-1:2], tokens[-1], found.later_tokens))
-    axes.set_title(f"{claim.id}: {found.name}", fontsize=9)
+    between = ": " if course.said == found.name else "\n"
+    axes.set_title(f"{course.id}{between}{course.said}", fontsize=9)
     sides = "\n".join(textwrap.wrap(f"{found.arm} against {found.against}, %", 34)[:3])
     axes.set_ylabel(sides, fontsize=7)
 

@@ -18,8 +18,10 @@ from lab.store import exact_check, plan_record, registration
 from lab.store.exact_check import ExactCheck
 from lab.store.identity import PROTOCOL
 from lab.verdict import outcomes
+from lab.verdict.direction import direction
 from tests.paths import ROOT
 from tests.published_sweep import REGISTERED, publish
+from tests.verdict.test_direction import along
 
 RESULTS = ROOT / "results"
 
@@ -214,6 +216,31 @@ def test_hostile_text_is_escaped(tmp_path):
     assert "<script>alert" not in html and "&lt;script&gt;alert" in html
     assert "<script>" not in markdown and not re.search(r"(?<!\\)\]\(javascript", markdown)
     assert "default-src 'none'" in html
+
+
+def test_one_picture_has_every_effect_over_horizons_and_none_is_drawn_before(tmp_path):
+    publish(tmp_path, "rms-vs-ln-loss", "reproduced")
+    known = ledger.load(tmp_path)
+    assert page.picture(known) is None and "None of the" in page.write(known, tmp_path).read_text()
+    going = direction(along(0.05, 0.04, 0.03, 0.03, 0.03))
+    row = next(row for row in known.rows if row.id == "rms-vs-ln-loss")
+    judged = dataclasses.replace(
+        row.evidence[0],
+        protocol=PROTOCOL,
+        horizon=9,
+        direction=going.name,
+        course=going,
+        margins_percent=(1.0,),
+    )
+    told = dataclasses.replace(
+        row, evidence=(judged,), state="reproduced", horizon=9, direction=going.name, protocol=PROTOCOL
+    )
+    known = dataclasses.replace(known, rows=tuple(told if one is row else one for one in known.rows))
+    [course] = page.courses(known)
+    assert (course.id, course.said, course.margins) == ("rms-vs-ln-loss", "reproduced, persists", (0.01,))
+    assert "(LEDGER.svg)" in page.write(known, tmp_path).read_text()
+    assert b"rms-vs-ln-loss" in (tmp_path / "LEDGER.svg").read_bytes()
+    assert 'src="LEDGER.svg"' in page.of_site(known)
 
 
 def test_the_same_files_give_the_same_bytes(tmp_path):
