@@ -19,6 +19,11 @@ CAPTIONS = {
         "Left: bits per byte at the end of each branch; broken grey lines are references. Right: the "
         "difference to the baseline arm, paired by seed.",
     ),
+    "learning": (
+        "What is learnt when",
+        "A panel a skill: what the words that test it cost beyond their exact surprisal at the end of each "
+        "branch, in bits a word, mean over seeds; 0 is a perfect model.",
+    ),
     "final": (
         "Where the arms end",
         "Top: final bits per byte, mean over seeds and the single seeds, against the value that results "

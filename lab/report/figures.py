@@ -49,6 +49,8 @@ def draw(evidence: Evidence) -> dict[str, Figure]:
             if by_claim := horizon_figures.of_claims(evidence):
                 figures["effects"] = by_claim
             figures["horizons"] = horizon_figures.of_arms(evidence, looks, _reference_lines(evidence))
+            if by_skill := skill_figures.over_horizons(evidence, looks):
+                figures["learning"] = by_skill
         figures |= {
             "final": final(evidence),
             "curves": curves(evidence, looks),

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lab.report.canvas import COLOURS, DASHED, GREY, Look, subplots, tokens_text
+from lab.report.canvas import COLOURS, DASHED, GREY, Look, arm_line, subplots, tokens_text
 from lab.store.run_record import RunRecord, SkillSummary, Summary
 from lab.verdict import stats
 from lab.verdict.evidence import Evidence, MeasuredArm
@@ -76,6 +76,51 @@ def of_arms(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
         bbox_to_anchor=(1.02, 0.5),
     )
     return figure
+
+
+def over_horizons(evidence: Evidence, looks: dict[str, Look]) -> Figure | None:
+    """Excess of each skill at the horizons, a panel a skill, a line an arm: means over seeds. None where no
+    horizon knows skills.
+    """
+    horizons = evidence.plan.horizons
+    known_at = [_means(evidence.at_horizon(number)) for number in range(len(horizons))]
+    tables = [of for at in known_at for of in at.values()]
+    if not tables:
+        return None
+    names = sorted(set.intersection(*map(set, tables)), key=lambda name: (-tables[0][name], name))
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    figure, panels = subplots(rows, columns, size=(10, 2.5 * rows), sharex=True)
+    for name, axes in zip(names, panels, strict=False):
+        for arm in evidence.arms:
+            at_each = zip(horizons, known_at, strict=True)
+            points = [(at, of[arm.name][name]) for at, of in at_each if arm.name in of]
+            if points:
+                x, y = zip(*points, strict=True)
+                arm_line(axes, looks[arm.name], x, y, label=arm.label)
+        axes.set_title(name)
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        axes.set_xscale("log", base=2)
+        axes.minorticks_off()
+        axes.set_xticks(list(horizons), [tokens_text(at, 0) for at in horizons])
+    for axes in panels[len(names) :]:
+        axes.set_visible(False)
+    panels[0].legend(fontsize=8, frameon=False)
+    figure.supxlabel("tokens", fontsize=9)
+    figure.supylabel("excess, bits a word", fontsize=9)
+    return figure
+
+
+def _means(evidence: Evidence) -> dict[str, dict[str, float]]:
+    """By arm the mean excess over seeds of each skill that all its finished runs know enough words of."""
+    found = {}
+    for arm in evidence.arms:
+        of = list(_tables(arm).values())
+        if of and all(of):
+            shared = set.intersection(*map(set, of))
+            enough = [name for name in shared if all(table[name].words >= FEWEST_WORDS for table in of)]
+            found[arm.name] = {name: statistics.fmean(table[name].excess for table in of) for name in enough}
+    return {name: of for name, of in found.items() if of}
 
 
 def learning(runs: Mapping[str, RunRecord], lines: Mapping[str, Mapping[str, float]]) -> Figure:
