@@ -4,8 +4,9 @@ The *best* arm is the one whose mean paired difference to the baseline is lowest
 with it by Student's t over the seeds that both have, two-sided, with Holm's levels over these arms at 5 %.
 An arm that passes is *clearly worse*; one that doesn't has *no difference found*, and where none passes no
 arm is called best. Because the best arm is picked after its losses were seen, some arm is wrongly called
-clearly worse in more than 5 % of sweeps whose arms are equal: 5 % with two arms, 6 % with four, 8 % with six
-(2,000 simulated sweeps, tests/verdict/test_standing.py). Claims are judged by their own tests, not by this.
+clearly worse in more than 5 % of sweeps whose arms are equal: in 5 % with two arms, 7 % with four, 8 to 9 %
+with six (20,000 simulated sweeps each, of 3 to 8 seeds; tests/verdict/test_standing.py has a few of them).
+Claims are judged by their own tests, not by this.
 """
 
 from __future__ import annotations
