@@ -21,6 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
+    places.refuse_unwritable()
     from lab.plan.noise_plan import noise_runs
     from lab.store import noise_record, plan_record
     from lab.store.noise_record import SEEDS, TWIN

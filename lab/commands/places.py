@@ -5,8 +5,11 @@ place.
 """
 
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from lab.config.strict import ConfigError
 
 if TYPE_CHECKING:
     from lab.store.run_store import RunStore
@@ -14,6 +17,23 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(os.environ.get("LAB_RESULTS", ROOT / "results"))
 CACHE = Path(os.environ.get("LAB_CACHE", ROOT / ".cache"))
+
+
+def refuse_unwritable() -> None:
+    """Raises ConfigError, before anything is prepared, where results or caches can't be written."""
+    problems = []
+    for variable, folder in (("LAB_RESULTS", RESULTS), ("LAB_CACHE", CACHE)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(b"x")
+        except OSError as error:
+            why = (
+                "is a file" if isinstance(error, FileExistsError) else f"can't be written ({error.strerror})"
+            )
+            problems.append(f"{variable} = {folder}: {why}. Set {variable} to a folder that can be written.")
+    if problems:
+        raise ConfigError(problems)
 
 
 def store() -> "RunStore":

@@ -43,6 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
+    places.refuse_unwritable()
     plan = jobs.planned(options, overrides, quick=not options.search)
     if options.fresh_seeds:
         first = registering.first_fresh_seed(plan, searched=options.search)

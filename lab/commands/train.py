@@ -30,6 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
     if options.cfg or options.info:
         return _hydra(options, overrides)
+    places.refuse_unwritable()
     from lab.config.compose import expand
     from lab.plan.single import single_runs
     from lab.sweep.progress import preparing

@@ -40,6 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
+    places.refuse_unwritable()
     from lab.store.identity import NUMERICS
     from lab.sweep import space
     from lab.sweep import study as tuning

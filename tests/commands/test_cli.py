@@ -195,9 +195,20 @@ def test_a_damaged_run_is_named_and_hides_no_other(lab, capsys, file):
         path.write_text(content)
 
 
-def test_folders_that_cannot_be_written_are_named(tmp_path):
-    done = command("sweep", "norm", *QUICK, folder=tmp_path, LAB_RESULTS="/dev/null")
-    assert done.returncode == 2 and "error: /dev/null" in done.stderr and "Traceback" not in done.stderr
+@pytest.mark.parametrize(
+    "words", [("sweep", "norm"), ("train",), ("noise",), ("tune", "norm", "seed=int:1:3")]
+)
+def test_folders_that_cannot_be_written_are_named_before_anything_starts(tmp_path, words):
+    (tmp_path / "file").touch()
+    done = command(
+        *words, *QUICK, folder=tmp_path, LAB_RESULTS=str(tmp_path / "file"), LAB_CACHE="/proc/none"
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"error: LAB_RESULTS = {tmp_path}/file: is a file. Set LAB_RESULTS to a folder that can be written.",
+        "error: LAB_CACHE = /proc/none: can't be written (No such file or directory). Set LAB_CACHE to a "
+        "folder that can be written.",
+    ]
 
 
 def test_completion_offers_commands_ablations_options_and_keys(lab, capsys):
