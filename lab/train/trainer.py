@@ -1,7 +1,8 @@
 """One run's model, optimizer and data, and what is done with them: a step, and the evaluations.
 
-The loss of a step is the mean over all its tokens whatever the micro-batches; loss and gradient norm are
-checked before the optimizer moves a weight.
+The loss of a step is the mean over all its tokens whatever the micro-batches. The balance loss of experts is
+that of each micro-batch, weighed by its rows, as a device of its own has it in Switch (arXiv:2101.03961), so
+its gradient depends on `micro_rows`. Loss and gradient norm are checked before the optimizer moves a weight.
 """
 
 from contextlib import nullcontext

@@ -29,7 +29,7 @@ from lab.train.optimizer import optimizer_of, parameter_groups
 from lab.train.schedule import factor
 from lab.train.snapshot import pack, unpack
 from lab.train.worker import DISK_FULL, work
-from tests.tiny_model import build
+from tests.tiny_model import build, tiny
 from tests.tiny_run import DATA, GRAMMAR, job, manifest, tiny_run, trained
 
 pytestmark = pytest.mark.slow
@@ -292,6 +292,37 @@ def test_smoothed_targets_have_the_gradient_that_torch_gives_them(shards, tmp_pa
     F.cross_entropy(logits, batch[:, 1:].flatten(), label_smoothing=0.3).backward()
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
     assert first.number("grad/norm") == pytest.approx(norm.item(), rel=1e-5)
+
+
+def test_the_balance_loss_of_experts_weighs_each_micro_batch_by_its_rows(shards, tmp_path):
+    """Three rows and one: the loss of a step by hand, cross-entropy over all tokens and the balance loss in
+    thirds and one.
+    """
+    base = tiny(ffn="moe").ffn
+    run = tiny_run(ffn=base | {"balance": 1.0}, micro_rows=3)
+    [first, *_] = steps_of(train(run, shards, tmp_path))
+    model = build(run)
+    batch = torch.from_numpy(Shards.open(shards).batch(0, seed=run.seed, rows=4, context_length=24))
+    parts = [model(rows[:, :-1]) for rows in batch.split(3)]
+    logits = torch.cat([part.logits for part in parts]).flatten(0, 1)
+    balance = 0.75 * parts[0].aux + 0.25 * parts[1].aux
+    assert parts[0].aux.item() != pytest.approx(parts[1].aux.item(), rel=1e-3)
+    (F.cross_entropy(logits, batch[:, 1:].flatten()) + balance).backward()
+    norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+    assert first.number("grad/norm") == pytest.approx(norm.item(), rel=1e-5)
+
+
+def test_micro_batches_of_a_step_have_dropout_masks_of_their_own(shards, tmp_path, monkeypatch):
+    keys, real = [], Transformer.forward
+
+    def noted(self, tokens, **options):
+        keys.append(options.get("dropout_key"))
+        return real(self, tokens, **options)
+
+    monkeypatch.setattr(Transformer, "forward", noted)
+    train(run_with_everything(), shards, tmp_path)
+    training = [key for key in keys if key is not None]
+    assert len(training) == len(set(training)) == 12 * 2
 
 
 def test_z_loss_gradient_is_twice_log_z_times_softmax():
