@@ -86,6 +86,15 @@ def test_width_holds_every_count(hold):
     assert solved.d_ff / solved.d_model == pytest.approx(1.0, abs=0.6)
 
 
+def test_the_ratio_of_experts_counts_all_networks_that_a_token_passes():
+    """As many active weights as a dense layer of d_ff 256: two experts of half of it, at the same width."""
+    config = composed("ffn=moe")
+    target = held(resolved(), CORPUS, "active_parameters")
+    solved = match(config, resolve(config, CORPUS), hold="active_parameters", target=target, solve="width")
+    assert solved.d_model == D and 2 * solved.d_ff == pytest.approx(256, abs=8)
+
+
+
 def test_no_depth_fits_a_tiny_target():
     config = composed()
     with pytest.raises(ConfigError, match="d_model = 96: no number of layers holds 100 body_parameters"):

@@ -355,6 +355,11 @@ def test_sensitivity_leaves_out_rates_at_which_nothing_learns():
     assert lr_range.measured(search, "b", "sensitivity") == {100: pytest.approx((2.6 + 1.4) / 2 - 1.4)}
 
 
+def test_a_loss_above_that_before_training_counts_as_that():
+    search = read(SearchRecord, search_of({"a": {"0.01": [1.5], "0.1": [9.0]}}, at_init={"a": 8.0}))
+    assert lr_range.measured(search, "a", "sensitivity") == {100: pytest.approx((1.5 + 8.0) / 2 - 1.5)}
+
+
 def test_a_difference_of_sensitivity_that_one_rate_makes_is_open():
     steady = claim(superior={"better": "plain_x4", "worse": "plain_x8", "margin": 0.01}) | {
         "metric": "lr/sensitivity"
