@@ -9,6 +9,7 @@ reported at once as ConfigError, each with key, value, source and fix. Nothing a
 import ctypes
 import dataclasses
 import itertools
+import math
 import re
 import typing
 from collections.abc import Iterable, Sequence
@@ -304,6 +305,9 @@ def _file_of(key: str) -> str:
     return f"conf/{group}/" if group in groups() else "conf/config.yaml"
 
 
+MOST_POINTS = 10_000  # of a multirun: each takes some milliseconds to compose
+
+
 def expand(overrides: Sequence[str]) -> list[list[str]]:
     """The product of all sweeps (`a=1,2`, `range(...)`, `choice(...)`, `glob(...)`) in Hydra's override
     grammar.
@@ -323,6 +327,11 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
         if not values:
             problems.append(f"{text} (command line): the search space is empty.")
         choices.append([f"{item.key_or_group}={value}" for value in values])
+    count = math.prod(map(len, choices))
+    if count > MOST_POINTS:
+        problems.append(
+            f"-m: {count:,} runs, and at most {MOST_POINTS:,} are planned at once. Name fewer values."
+        )
     if problems:
         raise ConfigError(problems)
     return [list(point) for point in itertools.product(*choices)]

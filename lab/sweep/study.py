@@ -27,6 +27,7 @@ from typing import Any
 
 from lab.config.strict import ConfigError
 from lab.sweep.space import Range
+from lab.sweep.storage import of_database, of_journal
 
 PATIENCE = 8  # suggested trials in a row that may fail
 Point = dict[str, float]
@@ -67,17 +68,14 @@ class Outcome:
 
 
 def open_study(name: str, *, storage: str | None, folder: Path, about: dict[str, Any]) -> Any:
-    """The study of that name, made if there is none. Raises ConfigError where it is about something else."""
+    """The study of that name, made if there is none. Raises ConfigError where it is about something else,
+    or can't be opened.
+    """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder.mkdir(parents=True, exist_ok=True)
-    where: Any = storage
-    if storage is None:
-        from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
-
-        where = JournalStorage(JournalFileBackend(str(folder / f"{name}.journal")))
+    where = of_database(storage) if storage else of_journal(folder / f"{name}.journal")
     study = optuna.create_study(study_name=name, storage=where, direction="minimize", load_if_exists=True)
     known = study.user_attrs.get("about")
     if known is None:

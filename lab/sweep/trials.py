@@ -39,8 +39,17 @@ class Trials:
         self.overrides, self.ranges, self.store = list(overrides), ranges, store
         self.results, self.cache = results, cache
         self.carry_out = carry_out
+        self._refuse_ends()
         job = next(iter(self.plan({0: {found.key: found.low for found in ranges}}).jobs.values()))
         self.steps, self.points = job.config.steps, job.config.evaluation.points
+
+    def _refuse_ends(self) -> None:
+        """Raises ConfigError where an end of a range, or the whole number after its low end, is refused."""
+        low = {found.key: found.low for found in self.ranges}
+        for found in self.ranges:
+            tried = [found.low, found.high, *([found.low + found.step] if found.whole else [])]
+            for value in tried:
+                self.plan({0: low | {found.key: value}})
 
     def plan(self, points: dict[int, Point]) -> JobSet:
         """One run for each point. Raises ConfigError with the problems of all of them."""

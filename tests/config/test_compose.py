@@ -240,6 +240,8 @@ def test_multirun_expands_as_hydra_does():
     assert expand(["seed=range(1,4)"]) == [["seed=1"], ["seed=2"], ["seed=3"]]
     with pytest.raises(ConfigError, match="search space is empty"):
         expand(["seed=range(3,3)"])
+    with pytest.raises(ConfigError, match="20,000 runs, and at most 10,000 are planned at once"):
+        expand(["seed=range(0,10000)", "norm=rmsnorm,layernorm"])
 
 
 def test_unknown_keys_in_stored_configurations_are_refused():

@@ -94,7 +94,6 @@ def test_the_ratio_of_experts_counts_all_networks_that_a_token_passes():
     assert solved.d_model == D and 2 * solved.d_ff == pytest.approx(256, abs=8)
 
 
-
 def test_no_depth_fits_a_tiny_target():
     config = composed()
     with pytest.raises(ConfigError, match="d_model = 96: no number of layers holds 100 body_parameters"):

@@ -54,11 +54,57 @@ def test_ranges_are_told_from_plain_overrides():
         (["size=nano"], "no key has a range"),
         (["a=lin:0:1:0"], "1 point or more"),
         (["a=lin:0:inf"], "must be below"),
+        (["a=step:32:96"], "a step. Write a=step:LOW:HIGH:STEP"),
+        (["a=step:32:100:32"], "no number of steps of 32 leads from 32 to 100"),
+        (["a=lin:0.9999990:0.9999994"], "both ends are 0.999999 to 6 digits"),
     ],
 )
 def test_faulty_ranges_are_refused_with_the_fix(texts, words):
     with pytest.raises(ConfigError, match=words):
         parsed(texts)
+
+
+def test_steps_are_all_the_whole_numbers_from_end_to_end():
+    [width], _ = parsed(["size.d_model=step:32:128:32"])
+    assert width.grid() == [32, 64, 96, 128]
+    assert [width.at(share) for share in (0.0, 0.3, 0.6, 0.999, 1.0)] == [32, 64, 96, 128, 128]
+    kind = width.distribution()
+    assert (kind.low, kind.high, kind.step) == (32, 128, 32) and width.override(64.0) == "size.d_model=64"
+
+
+def test_a_torn_end_of_a_journal_is_cut_off_and_a_damaged_line_named(tmp_path, capsys):
+    first = tune.open_study("s", storage=None, folder=tmp_path, about={"a": 1})
+    first.tell(first.ask({"k": LR.distribution()}), 1.0)
+    path = tmp_path / "s.journal"
+    whole = path.read_bytes()
+    first.tell(first.ask({"k": LR.distribution()}), 2.0)
+    path.write_bytes(path.read_bytes()[:-9])
+    again = tune.open_study("s", storage=None, folder=tmp_path, about={"a": 1})
+    assert "torn last line was cut off" in capsys.readouterr().err
+    assert again.trials[0].value == 1.0 and again.trials[1].state.name == "RUNNING"
+    again.tell(again.ask({"k": LR.distribution()}), 3.0)
+    third = tune.open_study("s", storage=None, folder=tmp_path, about={"a": 1})
+    assert third.trials[2].value == 3.0 and path.read_bytes().startswith(whole)
+    path.write_bytes(whole.replace(b"{", b"[", 1))
+    with pytest.raises(ConfigError, match=r"s\.journal, line 1: damaged\. Restore the file"):
+        tune.open_study("s", storage=None, folder=tmp_path, about={"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("st.db", r"--storage st\.db: Could not parse SQLAlchemy URL"),
+        ("sqlite:////proc/none/st.db", "unable to open database file"),
+        (
+            "postgresql://me:secret@host/db",
+            r"--storage postgresql://me:\*\*\*@host/db: Failed to import DB access module",
+        ),
+    ],
+)
+def test_a_database_that_cannot_be_opened_is_refused(tmp_path, url, words):
+    with pytest.raises(ConfigError, match=words) as refused:
+        tune.open_study("s", storage=url, folder=tmp_path, about={})
+    assert "secret" not in str(refused.value) and "sqlite:///FILE.db" in str(refused.value)
 
 
 class Synthetic:
