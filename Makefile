@@ -6,12 +6,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Where torch comes from: its CPU build where no NVIDIA GPU is seen. TORCH_INDEX= takes pip's own index.
+TORCH_INDEX ?= $(if $(shell command -v nvidia-smi),,https://download.pytorch.org/whl/cpu)
 SWEEPS := $(patsubst ablations/%.yaml,sweep-%,$(wildcard ablations/*.yaml))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
 SWEEP_ARGS = $(if $(SIZE),size=$(SIZE)) $(if $(DATA),data=$(DATA)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HORIZON),--horizon $(HORIZON)) $(if $(filter-out 0 no false,$(SEARCH)),--search) $(ARGS)
 
-KNOWN := SIZE DATA SEEDS HORIZON SEARCH ARGS BUDGET DIR PYTHON VENV
+KNOWN := SIZE DATA SEEDS HORIZON SEARCH ARGS BUDGET DIR PYTHON VENV TORCH_INDEX
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 UNKNOWN := $(filter-out $(KNOWN) MAKEOVERRIDES -*-%,$(GIVEN))
 $(if $(UNKNOWN),$(error $(UNKNOWN): no such variable here. Known: $(KNOWN); what is for lab itself goes into ARGS))
@@ -31,6 +33,7 @@ $(BIN)/python:
 
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing exact versions into $(VENV)"
+	@test -z "$(TORCH_INDEX)" || $(PIP) --index-url $(TORCH_INDEX) --timeout 15 --retries 0 --no-deps torch 2> /dev/null || echo "nothing from $(TORCH_INDEX); taking torch from the index that pip has"
 	@$(PIP) torch
 	@$(PIP) --editable .
 	@touch $@
@@ -38,6 +41,11 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/installed-test: $(VENV)/installed
 	@echo "installing the test tools into $(VENV)"
 	@$(PIP) --editable '.[test]'
+	@touch $@
+
+$(VENV)/installed-site: $(VENV)/installed
+	@echo "installing the tool that builds the pages into $(VENV)"
+	@$(PIP) --editable '.[site]'
 	@touch $@
 
 $(SWEEPS): sweep-%: $(VENV)/installed
@@ -58,8 +66,8 @@ verify-exact: $(VENV)/installed  ## compute every exact claim of the lecture
 claims: $(VENV)/installed  ## run what the ledger lacks, cheapest first: BUDGET=core-minutes
 	@$(BIN)/lab claims --run --budget $(or $(BUDGET),60)
 
-site: $(VENV)/installed  ## build the pages of every published report and of the ledger into site/
-	@rm -rf site
+site: $(VENV)/installed-site  ## build docs/, every published report and the ledger into site/
+	@$(BIN)/python -m mkdocs build --quiet --strict
 	@$(BIN)/lab site site
 
 test: $(VENV)/installed-test  ## run the tests

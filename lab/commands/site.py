@@ -12,7 +12,7 @@ HELP = "build the pages of every published report and of the ledger"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "folder", type=Path, metavar="DIR", help="where the pages go; DIR/index.html lists them"
+        "folder", type=Path, metavar="DIR", help="where the pages go; DIR/reports.html lists them"
     )
     add_json(parser)
 
@@ -30,6 +30,6 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
     if picture:
         (options.folder / ledger_page.PICTURE).write_bytes(picture)
     static_site.write_frame(places.RESULTS, options.folder, entries=entries, ledger=page)
-    written = [{"id": str(listing.shown(options.folder / "index.html")), "state": "written"}]
+    written = [{"id": str(listing.shown(options.folder / "reports.html")), "state": "written"}]
     listing.show(written, as_json=options.json, columns=("id", "state"))
     return 0

@@ -1,11 +1,12 @@
 """All published reports as one site: a folder of pages that share one style and one script and link each
 other by relative addresses, so that it opens from disk and from any web server.
 
-    index.html, report.css, report.js
+    reports.html, report.css, report.js           the list of reports
     ledger.html                                   given by whoever knows the ledger
     <ablation>/<setting>/report.html, figures/    as below results/, rebuilt from the committed lines
     <ablation>/<setting>/runs.jsonl               those lines, and exact.jsonl and measured/, which pages link
 
+Where MkDocs has put the pages of docs/ there before (mkdocs.yml), the list links their first one, index.html.
 The same results give the same bytes.
 """
 
@@ -25,7 +26,7 @@ from lab.store.files import write_atomic
 
 @dataclass(frozen=True)
 class Entry:
-    """A report as the index lists it: its address relative to the index, and the outcomes of its claims."""
+    """A report as reports.html lists it: its address relative to that page, and the outcomes of its claims."""
 
     address: str
     title: str
@@ -36,16 +37,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class SiteIndex:
-    """What index.html shows."""
+    """What reports.html shows; docs: whether the pages of docs/ stand beside it."""
 
     entries: Sequence[Entry]
+    docs: bool
     title: str = "Ablations of small language models"
     question: str = "Which design choices matter, and by how much?"
     columns: Sequence[str] = ("ablation", "question", "size and text", "claims")
 
 
 def write_reports(results: Path, site: Path) -> Iterator[Entry]:
-    """Write the page of every published report, its figures and lines; yields its line of the index."""
+    """Write the page of every published report, its figures and lines; yields its line of the list."""
     for folder in published_folders(results):
         report = build(published_sweep(folder).evidence(results))
         place = folder.relative_to(results)
@@ -66,12 +68,13 @@ def write_reports(results: Path, site: Path) -> Iterator[Entry]:
 
 
 def write_frame(results: Path, site: Path, *, entries: Sequence[Entry], ledger: str) -> None:
-    """Write what holds the reports together: the index of `entries`, the page of the ledger, style and
+    """Write what holds the reports together: the list of `entries`, the page of the ledger, style and
     script, and the records that the ledger links.
     """
     site.mkdir(parents=True, exist_ok=True)
-    index = html.of_site(SiteIndex(entries), template=html.FOLDER / "index.html", root="")
-    for name, page in (("index.html", index), ("ledger.html", ledger)):
+    index = SiteIndex(entries, docs=(site / "index.html").exists())
+    reports = html.of_site(index, template=html.FOLDER / "reports.html", root="")
+    for name, page in (("reports.html", reports), ("ledger.html", ledger)):
         write_atomic(site / name, page)
     for name in html.ASSETS:
         shutil.copyfile(html.FOLDER / name, site / name)

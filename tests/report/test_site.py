@@ -77,7 +77,7 @@ def built(results: Path, site: Path) -> dict[str, bytes]:
 def test_every_published_sweep_has_a_page_that_the_index_lists(site):
     pages = {f"{name}/report.html" for name in SWEEPS}
     assert {str(path.relative_to(site)) for path in site.glob("*/*/report.html")} == pages
-    assert pages | {"ledger.html"} <= set(read(site / "index.html").linked)
+    assert pages | {"ledger.html"} <= set(read(site / "reports.html").linked)
 
 
 def test_a_page_says_what_the_committed_report_says(site):
@@ -133,7 +133,7 @@ def test_hostile_text_changes_no_element(tmp_path):
         built(tmp_path / kind, tmp_path / f"{kind} site") for kind in ("harmless", "hostile")
     )
     assert harmless.keys() == hostile.keys()
-    for name in ("index.html", "ffn-ratio/nano-stories-cpu/report.html"):
+    for name in ("reports.html", "ffn-ratio/nano-stories-cpu/report.html"):
         shown = Tree(hostile[name].decode())
         assert shown.tags == Tree(harmless[name].decode()).tags and HOSTILE[0] in shown.text
 
