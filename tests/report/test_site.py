@@ -146,10 +146,10 @@ def test_a_plan_cannot_say_where_its_page_goes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "page", [*RESULTS.rglob("*.md"), ROOT / "README.md"], ids=lambda page: str(page.parent.name)
+    "page", [*RESULTS.rglob("*.md")], ids=lambda page: str(page.parent.name)
 )
 def test_links_of_committed_pages_lead_somewhere(page):
-    """Of LEDGER.md, every REPORT.md and README.md: to files beside them, or to headings of their own."""
+    """Of LEDGER.md and every REPORT.md: to files beside them, or to headings of their own."""
     text = page.read_text()
     anchors = {
         re.sub(r"[^\w -]", "", head).replace(" ", "-") for head in re.findall(r"^#+ (.+)$", text, re.M)
