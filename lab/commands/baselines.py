@@ -2,7 +2,7 @@
 
 import argparse
 
-from lab.commands import listing, places
+from lab.commands import jobs, listing, places
 from lab.commands.arguments import add_json, add_overrides
 
 HELP = "score n-gram tables on a corpus"
@@ -22,7 +22,8 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
 
     config = compose([Override(text) for text in overrides])
     with preparing() as show:
-        folder, _ = prepared(config, cache=places.CACHE, progress=show)
+        folder, corpus = prepared(config, cache=places.CACHE, progress=show)
+    jobs.tell([corpus.account] if corpus.account else [])
     rows = [
         {"id": f"{line.order}-gram", "state": "measured", **plain(line)}
         for line in ngram.baselines(

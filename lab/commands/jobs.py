@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lab.commands import places
@@ -43,6 +44,12 @@ def planned(
             quick=quick,
             first_seed=first_seed,
         )
+
+
+def tell(accounts: Sequence[str]) -> None:
+    """Say what was read of the user's text, on the channel of errors; listings stay clean."""
+    for account in accounts:
+        print(f"text: {account}", file=sys.stderr)
 
 
 def reopen(jobs: "Jobs") -> None:

@@ -32,6 +32,7 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
         plan, work = noise_runs(overrides, results=places.RESULTS, cache=places.CACHE, progress=show)
     plan_record.save(plan, places.RESULTS / "sweeps" / plan.ablation / plan.setting)
     print(f"noise: the baseline and a near twin x {SEEDS} seeds, {plan.setting}", file=sys.stderr)
+    jobs.tell(work.accounts)
     if options.retry:
         jobs.reopen(work.jobs)
     jobs.execute(work, quiet=options.json)

@@ -54,6 +54,7 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
     if options.search:
         rate_search.refuse_search(plan)
     plan_rows.refuse_undecidable(plan)
+    jobs.tell(plan.work.accounts)
     if options.plan:
         plan_rows.show_plan(plan, places.store(), as_json=options.json)
         if options.search and not options.json:

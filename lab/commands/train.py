@@ -39,6 +39,7 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
     with preparing() as show:
         work = single_runs(points, results=places.RESULTS, cache=places.CACHE, progress=show)
     print(f"{len(work.jobs)} to train: {work.setting}", file=sys.stderr)
+    jobs.tell(work.accounts)
     if options.retry:
         jobs.reopen(work.jobs)
     jobs.execute(work, quiet=options.json)

@@ -4,7 +4,7 @@ import argparse
 
 from lab.commands import listing, places
 from lab.commands.arguments import add_json, add_overrides, at_least_one, seed
-from lab.commands.jobs import execute
+from lab.commands.jobs import execute, tell
 
 HELP = "search any numeric keys with Optuna; what is dropped early is never trained"
 
@@ -56,6 +56,7 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
         cache=places.CACHE,
         carry_out=lambda work: execute(work, quiet=options.json),
     )
+    tell(trials.accounts)
     rungs = tuning.Rungs.of(
         trials.steps, points=trials.points, factor=options.factor if options.factor > 1 else None
     )

@@ -182,7 +182,9 @@ class Grammar:
 
 @dataclass(frozen=True)
 class Data:
-    """grammar: null in runs on the first recipe of stories, which had no knobs."""
+    """grammar: null in runs on the first recipe of stories, which had no knobs. skip_null: records whose text
+    is null are passed over and counted; otherwise they are an error.
+    """
 
     name: str
     path: str | None
@@ -193,6 +195,7 @@ class Data:
     validation_stories: int
     seed: int
     grammar: Grammar | None = neutral(None)
+    skip_null: bool = absent(False)
 
 
 @dataclass(frozen=True)

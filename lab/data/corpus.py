@@ -5,13 +5,13 @@ content: of the recipe of generated stories, of the bytes of text files, of the 
 download. Whatever is wrong with a file raises ConfigError with its line.
 """
 
+import functools
 import hashlib
 import heapq
 import http.client
 import json
 import math
 import os
-import re
 import threading
 import urllib.error
 import urllib.request
@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from lab.config.schema import Data
 from lab.config.strict import ConfigError
-from lab.data import near_duplicates
-from lab.data.readers import SUFFIXES, kind, read_documents
+from lab.data import near_duplicates, text_files
+from lab.data.readers import FORMATS, TXT_VERSION, FileDocument, kind, read_documents
 from lab.data.shard_meta import file_sha256
 from lab.data.stories import generator as stories
 from lab.data.stories import tellers
@@ -59,7 +59,7 @@ class Corpus:
 
     has_floor: the documents are stories of known probability. drops_near_duplicates: training documents
     that nearly equal a validation document are left out, since the user didn't choose the split; otherwise
-    they are counted.
+    they are counted. empty_rows: how many rows without text were passed over, once all documents are read.
     """
 
     fingerprint: str
@@ -67,6 +67,7 @@ class Corpus:
     has_floor: bool
     drops_near_duplicates: bool
     documents: Callable[[str], Documents]
+    empty_rows: Callable[[], int] = lambda: 0
 
 
 def digest(text: str) -> bytes:
@@ -126,20 +127,45 @@ def _stories(data: Data) -> Corpus:
 
 
 def _files(data: Data) -> Corpus:
-    training, validation = _split_files(data)
-    contents = [(kind(path), _hash(path)) for path in (*training, *validation)]
+    files = text_files.find(data)
+    training, validation = files.training, files.validation
+    contents = [(_reading(path), _hash(path)) for path in (*training, *validation)]
     chosen = None if validation else [data.validation_fraction, near_duplicates.VERSION]
     order = ["together"] if len(training) > 1 else []
-    recipe = json.dumps([contents, len(training), data.text_field, chosen, *order])
+    null = ["without null"] if data.skip_null else []
+    recipe = json.dumps([contents, len(training), data.text_field, chosen, *order, *null])
+    empty: dict[str, int] = {}
 
     def documents(split: str) -> Documents:
         if validation:
-            return _read_all(training if split == "train" else validation, data.text_field)
-        return _held_out(_read_all(training, data.text_field), split, data.validation_fraction)
+            return read(training if split == "train" else validation, split)
+        return _held_out(read(training, "both"), split, data.validation_fraction)
 
-    names = ", ".join(path.name for path in (*training, *validation))
+    def read(paths: Sequence[Path], key: str) -> Documents:
+        empty[key] = kept = 0
+
+        def pass_over() -> None:
+            empty[key] += 1
+
+        rows = functools.partial(
+            read_documents, field=data.text_field, skip_null=data.skip_null, empty=pass_over
+        )
+        for document in _together(paths, rows):
+            kept += 1
+            yield document
+        if not kept:
+            raise ConfigError(f"data.path = {data.path}: 0 documents with text. Give a file with text.")
+
+    names = text_files.names_of([path.name for path in (*training, *validation)])
     fingerprint = hashlib.sha256(recipe.encode()).hexdigest()
-    return Corpus(fingerprint, f"files {names}", False, not validation, documents)
+    return Corpus(
+        fingerprint, f"files {names}", False, not validation, documents, lambda: sum(empty.values())
+    )
+
+
+def _reading(path: Path) -> str:
+    """How a file is read, for its fingerprint: its kind, and the version of that where it has changed."""
+    return f"{kind(path)} {TXT_VERSION}" if kind(path).startswith(".txt") else kind(path)
 
 
 def _hash(path: Path) -> str:
@@ -149,17 +175,17 @@ def _hash(path: Path) -> str:
         raise ConfigError(f"data.path = {path}: can't be read ({error.strerror}).") from error
 
 
-def _read_all(paths: Sequence[Path], field: str) -> Documents:
+def _together(paths: Sequence[Path], rows: Callable[[Path], Iterator[FileDocument]]) -> Documents:
     """The documents of all files, which advance together: the first ones are a fair sample of the files."""
     for first in range(0, len(paths), MOST_OPEN):
-        files = [_read_file(path, field) for path in paths[first : first + MOST_OPEN]]
+        files = [_documents(path, rows(path)) for path in paths[first : first + MOST_OPEN]]
         for document in heapq.merge(*files, key=lambda document: document.read):
             yield document._replace(read=min(1.0, (first + len(files) * document.read) / len(paths)))
 
 
-def _read_file(path: Path, field: str) -> Documents:
+def _documents(path: Path, rows: Iterator[FileDocument]) -> Documents:
     size = path.stat().st_size
-    for row in read_documents(path, field):
+    for row in rows:
         yield Document(row.place, row.text, row.lang, read=row.position / size)
 
 
@@ -188,69 +214,6 @@ def _held_out(documents: Documents, split: str, fraction: float) -> Documents:
             f"data.validation_fraction = {fraction}: the {split} split of these {count} documents would be "
             f"empty. Use a fraction {bound}, or give data.validation_path."
         )
-
-
-def _split_files(data: Data) -> tuple[list[Path], list[Path]]:
-    """The training and the validation files; no validation files means: hold out. Raises ConfigError."""
-    if data.path is None:
-        raise ConfigError(f"data.path = null: data={data.name} needs a file or folder. Set data.path.")
-    folder = _expanded(data.path, "data.path")
-    training = _text_files(folder, "data.path")
-    validation = []
-    if folder.is_dir():
-        validation = [path for path in training if _split(path) == "validation"]
-        others = [path for path in training if path not in validation]
-        training = [path for path in others if _split(path) == "train"] or others
-        if not training:
-            raise ConfigError(
-                f"data.path = {folder}: holds validation files only. Add train.* to the folder."
-            )
-    if data.validation_path is not None:
-        path = _expanded(data.validation_path, "data.validation_path")
-        validation = _text_files(path, "data.validation_path")
-    for path in training:
-        if any(path.samefile(other) for other in validation):
-            raise ConfigError(f"data.validation_path = {path}: same file for both splits. Give two files.")
-    return training, validation
-
-
-def _split(path: Path) -> str | None:
-    """The split in the name of train.jsonl.gz, train-00000-of-00004.parquet or TinyStories-valid.txt."""
-    match = re.fullmatch(r"(?:.*[-_])?(train|val|valid|validation)(?:-\d+-of-\d+)?", path.name.split(".")[0])
-    return match and ("train" if match[1] == "train" else "validation")
-
-
-def _expanded(name: str, key: str) -> Path:
-    """The path with ~ spelt out. Raises ConfigError if the system can't say whether it is there."""
-    try:
-        path = Path(name).expanduser()
-        path.exists()
-    except (OSError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{key} = {name}: can't be read ({reason}).") from error
-    return path
-
-
-def _text_files(path: Path, key: str) -> list[Path]:
-    """The file, or the readable files directly in the folder, by name. Raises ConfigError."""
-    if path.is_dir():
-        found = [
-            p for p in sorted(path.iterdir()) if p.name.endswith(SUFFIXES) and not p.name.startswith(".")
-        ]
-        if not found:
-            raise ConfigError(f"{key} = {path}: no file in this folder ends in {', '.join(SUFFIXES)}.")
-        for odd in (p for p in found if not p.is_file()):
-            raise ConfigError(f"{key} = {odd}: is no regular file. Remove or rename it.")
-        return found
-    if not path.exists():
-        siblings = sorted(p.name for p in path.parent.iterdir())[:8] if path.parent.is_dir() else []
-        there = f"In that folder: {', '.join(siblings)}." if siblings else "Nor is there such a folder."
-        raise ConfigError(f"{key} = {path}: no such file. {there}")
-    if not path.is_file():
-        raise ConfigError(f"{key} = {path}: is no regular file. Copy its content to one.")
-    if not path.name.endswith(SUFFIXES):
-        raise ConfigError(f"{key} = {path}: unknown kind of file. Convert it to {', '.join(SUFFIXES)}.")
-    return [path]
 
 
 def _hub() -> Corpus:
@@ -292,7 +255,7 @@ def _no_hub() -> str:
     return (
         f"data.path = null: data=tinystories downloads {HUB_NAME}, and the Hub can't be reached. "
         "Use data=tinystories data.path=FOLDER with a folder that holds train.* and validation.* "
-        f"({', '.join(SUFFIXES)}), or data=stories, which needs no download."
+        f"({FORMATS}), or data=stories, which needs no download."
     )
 
 

@@ -89,6 +89,14 @@ def scored_documents(shards: Shards, *, documents: int, most_bytes: int | None) 
     return max(1, int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), most_bytes, side="right")))
 
 
+def scored_tokens(shards: Shards, *, documents: int, most_bytes: int | None) -> int:
+    """How many tokens an evaluation scores."""
+    last = scored_documents(shards, documents=documents, most_bytes=most_bytes)
+    if last < len(shards.validation_documents):
+        return int(shards.validation_documents[last])
+    return len(shards.validation_stream) - 1
+
+
 def evaluation_batches(
     shards: Shards, context_length: int, *, documents: int, rows: int
 ) -> list[EvaluationBatch]:

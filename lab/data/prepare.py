@@ -127,6 +127,7 @@ def _build(folder: Path, corpus: Corpus, data: Data, vocab: Vocab, progress: Pro
         tokenizer_hash=tokenizer_hash(tokenizer),
         unigram_bpb=_unigram_bits(stream) / held_out.bytes,
         files={file.name: FileSeal.of(file) for file in sorted(folder.iterdir())},
+        empty_rows=corpus.empty_rows(),
     )
     write_meta(folder, meta)
     _sync(folder / NAME)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.config.strict import ConfigError, plain, read
+from lab.config.strict import ConfigError, absent, plain, read
 
 FORMAT_VERSION = 2
 NAME = "meta.json"
@@ -65,7 +65,8 @@ class ShardMeta:
     dtype: of the token streams, as numpy writes it. corpus, fingerprint, provenance: which text, by name, by
     the hash of its content, and in words. skills: of a corpus with a floor, none elsewhere. languages:
     codes that validation documents are counted by. unigram_bpb: bits per UTF-8 byte of the validation text
-    under its own unigram distribution. files: the seal of every other file in the folder.
+    under its own unigram distribution. files: the seal of every other file in the folder. empty_rows: records
+    without text, which were passed over.
     """
 
     format_version: int
@@ -82,6 +83,7 @@ class ShardMeta:
     tokenizer_hash: str
     unigram_bpb: float
     files: dict[str, FileSeal]
+    empty_rows: int = absent(0)
 
 
 def read_meta(folder: Path) -> ShardMeta:

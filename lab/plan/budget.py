@@ -30,13 +30,17 @@ BYTES = {"float32": 4, "bfloat16": 2}
 
 @dataclass(frozen=True)
 class TrainingText:
-    """What a plan needs to know of prepared data; notes: what its report should say of them."""
+    """What a plan needs to know of prepared data; notes: what its report should say of them; account: what
+    was read of the user's own text, empty for any other; scored_tokens: of one evaluation.
+    """
 
     fingerprint: str
     bytes_per_token: float
     train_tokens: int
     tokenizer_hash: str
     notes: tuple[str, ...] = ()
+    account: str = ""
+    scored_tokens: int = 0
 
 
 def counts(run: RunConfig) -> Counts:

@@ -16,10 +16,12 @@ Preparing = Callable[[str, float], None]  # shows how far the preparation of dat
 class JobSet:
     """Jobs with the engine that trains them and the tracker that shows them.
 
-    setting is the name of their size, text and kind of device.
+    setting is the name of their size, text and kind of device; accounts: what was read of the user's text,
+    and what of that is worth knowing before it is trained on.
     """
 
     setting: str
     jobs: Jobs
     engine: Engine
     tracker: Tracker
+    accounts: tuple[str, ...] = ()

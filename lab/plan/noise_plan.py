@@ -11,7 +11,7 @@ from lab.config.unusual import is_unusual
 from lab.plan import planned_arm
 from lab.plan.ablation import AblationArm, Match
 from lab.plan.job_set import JobSet, Preparing
-from lab.plan.planned_arm import device_kind, jobs_of
+from lab.plan.planned_arm import accounts, device_kind, jobs_of
 from lab.plan.planning import setting_of
 from lab.store.noise_record import SEEDS, TWIN, NoiseArm, NoisePlan
 from lab.store.plan_record import NOISE
@@ -57,4 +57,4 @@ def noise_runs(
     setting = setting_of(planned[0], overrides, None)
     entries = tuple(NoiseArm(item.name, tuple(item.arm.overrides), runs[item.name]) for item in planned)
     plan = NoisePlan(NOISE, setting, device_kind(first), tuple(range(SEEDS)), entries)
-    return plan, JobSet(setting, jobs, first.engine, first.tracker)
+    return plan, JobSet(setting, jobs, first.engine, first.tracker, accounts(planned))

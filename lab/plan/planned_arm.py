@@ -91,6 +91,8 @@ def jobs_of(
 
 def prepared(config: Config, *, cache: Path, progress: Preparing | None) -> tuple[Path, TrainingText]:
     """The folder of the configuration's shards and what a budget needs to know of them."""
+    from lab.data.account import account
+    from lab.data.evaluation import scored_tokens
     from lab.data.prepare import prepare
     from lab.data.shards import Shards
     from lab.plan.budget import TrainingText
@@ -105,8 +107,29 @@ def prepared(config: Config, *, cache: Path, progress: Preparing | None) -> tupl
             f"{found.validation_documents} validation documents stand nearly in the training text; {done}."
         ]
     return folder, TrainingText(
-        shards.fingerprint, shards.bytes_per_token, shards.train_tokens, shards.tokenizer_hash, tuple(notes)
+        shards.fingerprint,
+        shards.bytes_per_token,
+        shards.train_tokens,
+        shards.tokenizer_hash,
+        tuple(notes),
+        account(config.data, folder),
+        scored_tokens(shards, documents=config.evaluation.documents, most_bytes=config.evaluation.bytes),
     )
+
+
+def accounts(planned: Iterable[PlannedArm]) -> tuple[str, ...]:
+    """What was read of the user's own text, once for each text."""
+    return tuple(dict.fromkeys(item.corpus.account for item in planned if item.corpus.account))
+
+
+def repeats(planned: Sequence[PlannedArm], needed: Sequence[int]) -> list[str]:
+    """A note where arms that need so many tokens read their training text more than once."""
+    epochs = [tokens / item.corpus.train_tokens for tokens, item in zip(needed, planned, strict=True)]
+    if not epochs or max(epochs) <= 1:
+        return []
+    least, most = (f"{share:.1f}" for share in (min(epochs), max(epochs)))
+    times = most if least == most else f"{least} to {most}"
+    return [f"Training passes over the text {times} times; repeated text is worth less than new."]
 
 
 def locate_parents(configs: Iterable[Config], store: RunStore, source: str) -> None:

@@ -18,7 +18,7 @@ from lab.config.unusual import PATHS, is_unusual
 from lab.plan import horizons, planned_arm
 from lab.plan.ablation import X_VALUES, Ablation, Match, Search, chosen_arms, compose_arms, load
 from lab.plan.job_set import Jobs, JobSet, Preparing
-from lab.plan.planned_arm import PlannedArm, device_kind, job_of, jobs_of, locate_parents
+from lab.plan.planned_arm import PlannedArm, accounts, device_kind, job_of, jobs_of, locate_parents, repeats
 from lab.store import noise_record, plan_record
 from lab.store.identity import PROTOCOL
 from lab.store.job import Job
@@ -167,7 +167,7 @@ def make(
         protocol=PROTOCOL,
         horizons=reached,
     )
-    work = JobSet(setting, jobs, first.engine, first.tracker)
+    work = JobSet(setting, jobs, first.engine, first.tracker, accounts(planned))
     return Plan(record, results / "sweeps" / name / setting, work, tuple(planned), ablation.search)
 
 
@@ -212,13 +212,7 @@ def _repeats(planned: Sequence[PlannedArm], horizons_reached: int) -> list[str]:
         else item.tokens + _read_before(item)
         for item in planned
     ]
-    epochs = [tokens / item.corpus.train_tokens for tokens, item in zip(needed, planned, strict=True)]
-    if max(epochs) <= 1:
-        return []
-    return [
-        f"Training passes over the text {min(epochs):.1f} to {max(epochs):.1f} times; repeated text "
-        "is worth less than new."
-    ]
+    return repeats(planned, needed)
 
 
 def _read_before(item: PlannedArm) -> int:

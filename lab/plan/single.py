@@ -11,8 +11,10 @@ from lab.config.strict import ConfigError, collected
 from lab.plan import branch, planned_arm
 from lab.plan.ablation import AblationArm
 from lab.plan.job_set import Jobs, JobSet, Preparing
-from lab.plan.planned_arm import PlannedArm, device_kind, job_of, locate_parents
+from lab.plan.planned_arm import PlannedArm, accounts, device_kind, job_of, locate_parents, repeats
 from lab.store.run_store import RunStore
+
+STEP_COSTS = 3  # a token that is trained on costs a forward pass and a backward one of twice that
 
 
 def single_runs(
@@ -36,7 +38,7 @@ def single_runs(
             configs.append(compose([Override(text) for text in point], elsewhere=elsewhere))
     if problems:
         raise ConfigError(problems)
-    store, jobs = RunStore(results / "runs"), Jobs()
+    store, jobs, planned = RunStore(results / "runs"), Jobs(), list[PlannedArm]()
     locate_parents(configs, store, "command line")
     shared = {text for text in points[0] if all(text in point for point in points)}
     for config, point in zip(configs, points, strict=True):
@@ -52,7 +54,21 @@ def single_runs(
             tags = [config.size.name, config.data.name]
             job = job_of(item, seed=config.seed, results=results, group="train", tags=tags)
             jobs[job.run_id] = job
+            planned.append(item)
     if problems:
         raise ConfigError(problems)
     settings = dict.fromkeys(f"{c.size.name}-{c.data.name}-{device_kind(c)}" for c in configs)
-    return JobSet("/".join(settings), jobs, configs[0].engine, configs[0].tracker)
+    told = (*accounts(planned), *repeats(planned, [item.tokens for item in planned]), *_scored(planned))
+    return JobSet("/".join(settings), jobs, configs[0].engine, configs[0].tracker, told)
+
+
+def _scored(planned: Sequence[PlannedArm]) -> list[str]:
+    """A note where evaluations take longer than training, as with long documents and a small budget."""
+    for item in planned:
+        points = item.run.evaluation.points
+        if (tokens := points * item.corpus.scored_tokens) > STEP_COSTS * item.tokens:
+            return [
+                f"Its {points} evaluations score {tokens:,} tokens in all and take longer than training on "
+                f"{item.tokens:,}; evaluation.points=1 or a smaller evaluation.bytes makes them shorter."
+            ]
+    return []

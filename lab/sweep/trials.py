@@ -23,7 +23,7 @@ METRIC = "val/bpb"
 
 class Trials:
     """Trains the trials of a study to a step. `steps` and `points`: those of a run, and its evaluations,
-    at all low ends.
+    at all low ends; accounts: what is told of their text.
     """
 
     def __init__(
@@ -40,7 +40,9 @@ class Trials:
         self.results, self.cache = results, cache
         self.carry_out = carry_out
         self._refuse_ends()
-        job = next(iter(self.plan({0: {found.key: found.low for found in ranges}}).jobs.values()))
+        first = self.plan({0: {found.key: found.low for found in ranges}})
+        job = next(iter(first.jobs.values()))
+        self.accounts = first.accounts
         self.steps, self.points = job.config.steps, job.config.evaluation.points
 
     def _refuse_ends(self) -> None:

@@ -107,17 +107,6 @@ def test_the_files_of_a_folder_advance_together(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_named_like_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a")
-    (tmp_path / "x.jsonl").mkdir()
-    with pytest.raises(
-        ConfigError, match=r"data.path = \S+/x.jsonl: is no regular file. Remove or rename it."
-    ):
-        open_text(tmp_path)
-    with pytest.raises(ConfigError, match=r"data.path = \S+/x.jsonl: no file in this folder ends in .txt"):
-        open_text(tmp_path / "x.jsonl")
-
-
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(path: Path) -> str:
         raise PermissionError(13, "Permission denied", str(path))

@@ -1,6 +1,8 @@
 """Files: which documents they hold, and what is said about the line that can't be read."""
 
+import csv
 import gzip
+import io
 import json
 import re
 import tracemalloc
@@ -12,7 +14,8 @@ import pyarrow.parquet
 import pytest
 
 from lab.config.strict import ConfigError
-from lab.data.readers import LONGEST, read_documents
+from lab.data.readers import read_documents
+from lab.data.text_lines import LONGEST
 from tests import paths
 
 SHARED = paths.SHARED / "data"
@@ -42,6 +45,72 @@ def test_jsonl_keeps_texts_as_they_are(tmp_path: Path, suffix: str) -> None:
     ]
 
 
+RECORDS = [
+    {"text": "one\n two ", "id": 1},
+    {"text": 'naïve 狐, "so"', "id": 2},
+    {"text": "x" * 240_000, "id": 3},
+]
+
+
+def as_csv(records: list[dict[str, object]]) -> str:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, ["id", "text"])
+    writer.writeheader()
+    writer.writerows(records)
+    return file.getvalue()
+
+
+LAYOUTS = {
+    "list.json": json.dumps(RECORDS),
+    "laid out.json": json.dumps(RECORDS, indent=2, ensure_ascii=False),
+    "lines.JSON": "\n".join(map(json.dumps, RECORDS)) + "\n\n",
+    "one after another.json": " ".join(json.dumps(record, indent=1) for record in RECORDS),
+    "table.csv": as_csv(RECORDS),
+    "lines.jsonl": "\n".join(map(json.dumps, RECORDS)),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("piece", [7, 1 << 18])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_records_are_the_same_however_they_are_laid_out(
+    tmp_path: Path, name: str, piece: int, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the json and csv modules write them, of a few characters and of 240 KB."""
+    monkeypatch.setattr("lab.data.json_values.PIECE", piece)
+    content = b"\xef\xbb\xbf" + LAYOUTS[name].encode()
+    path = tmp_path / (name + ".gz" if packed else name)
+    path.write_bytes(gzip.compress(content) if packed else content)
+    assert texts(path) == [record["text"] for record in RECORDS]
+
+
+def test_a_long_list_is_read_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    with path.open("w") as file:
+        file.write("[" + ", ".join([json.dumps({"text": "word " * 400})] * 15_000) + "]")
+    assert path.stat().st_size > 30_000_000
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_documents(path, "text")) == 15_000
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.parquet"])
+def test_null_texts_are_passed_over_and_counted_where_that_is_asked(tmp_path: Path, name: str) -> None:
+    path, rows = tmp_path / name, ["one", None, " ", "four"]
+    if name == "a.parquet":
+        pyarrow.parquet.write_table(pyarrow.table({"text": rows}), path)
+    else:
+        path.write_text("\n".join(json.dumps({"text": text}) for text in rows))
+    with pytest.raises(ConfigError, match=r"data.skip_null=true passes over nulls"):
+        texts(path)
+    passed = []
+    found = read_documents(path, "text", skip_null=True, empty=lambda: passed.append(1))
+    assert [row.text for row in found] == ["one", "four"] and len(passed) == 2
+
+
 @pytest.mark.slow
 def test_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
@@ -49,15 +118,26 @@ def test_parquet(tmp_path: Path) -> None:
     assert places(path, "story") == [(f"{path}:1", "one"), (f"{path}:3", "three")]
 
 
-def test_txt_is_cut_at_separator_lines(tmp_path: Path) -> None:
+def test_txt_is_cut_at_separators_on_lines_of_their_own_at_their_ends_and_inside(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(
-        b"\xef\xbb\xbfone\n\nstill one\n<|endoftext|>\r\n  two <|endoftext|> inside\r\n<|endoftext|>\n\n"
+        b"\xef\xbb\xbfone\n\nstill one\n<|endoftext|>\r\n  two<|endoftext|>\r\n\r\n"
+        b"three<|endoftext|>four\n<|endoftext|>five\n\n"
     )
     assert places(path) == [
         (f"{path}:1", "one\n\nstill one"),
-        (f"{path}:5", "  two <|endoftext|> inside"),
+        (f"{path}:5", "  two"),
+        (f"{path}:6", "three"),
+        (f"{path}:7", "four"),
+        (f"{path}:8", "five"),
     ]
+
+
+def test_stories_with_a_mark_at_their_ends_are_as_many_documents(tmp_path: Path) -> None:
+    """GPT-2 and TinyStories mark the end of a text so, whatever its length."""
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress("\n\n".join(f"story {i}<|endoftext|>" for i in range(400)).encode()))
+    assert texts(path) == [f"story {i}" for i in range(400)]
 
 
 def test_txt_without_separators_is_cut_at_blank_lines_after_4000_characters(tmp_path: Path) -> None:
@@ -275,12 +355,72 @@ BAD_FILES: list[tuple[str, str, bytes | Callable[[Path], None], str]] = [
         latin_parquet,
         "{path}:2: not UTF-8 (byte 0xE9). Convert the column to UTF-8.",
     ),
+    (
+        "broken list",
+        "a.json",
+        b'[{"text": "a"},\n {"text": "b" "c"}]',
+        "{path}:2: not valid JSON (column 15: Expecting ',' delimiter). Mend or remove the line.",
+    ),
+    (
+        "no list",
+        "a.json",
+        b'["a", "b"]',
+        '{path}:1: not a JSON object. Write {{"text": "..."}} for each document.',
+    ),
+    ("cut list", "a.json", b'[{"text": "a"}\n', "{path}:2: the list has no end. Copy the file again."),
+    (
+        "list without commas",
+        "a.json",
+        b'[{"text": "a"}\n{"text": "b"}]',
+        "{path}:2: not valid JSON (column 1: Expecting ',' delimiter). Mend or remove the line.",
+    ),
+    (
+        "more behind a list",
+        "a.json",
+        b'[{"text": "a"}]\n[]',
+        "{path}:2: not valid JSON (column 1: Extra data). Mend or remove the line.",
+    ),
+    (
+        "Latin-1 JSON",
+        "a.json",
+        b'[{"text": "caf\xe9"}]',
+        "{path}:1: not UTF-8 (byte 0xE9). Convert the file to UTF-8.",
+    ),
+    (
+        "open quotes",
+        "a.csv",
+        b'text\na\n"b\nc\n',
+        "{path}:3: not valid CSV (unexpected end of data). Mend the quotes of the row, or remove it.",
+    ),
+    (
+        "a comma too many",
+        "a.csv",
+        b"id,text\n1,a\n2,b, c\n",
+        "{path}:3: 3 fields, and the first row has 2. Mend or remove the row.",
+    ),
+    (
+        "a head alone",
+        "a.csv",
+        b"text\n",
+        "{path}: 0 documents with text (read 0, all empty). Give a file with text.",
+    ),
 ]
 BAD_FIELDS: list[tuple[str, bytes | Callable[[Path], None], str]] = [
     ("a.jsonl", b'{"txt": "a", "id": 1}\n', "({path}:1): no such field. Fields seen: txt, id."),
     ("a.jsonl", b'{"text": 3, "id": 1}\n', "({path}:1): holds no string. Fields seen: text, id."),
     ("a.parquet", number_parquet, "({path}:1): this row holds no string."),
-    ("a.parquet", null_parquet, "({path}:2): this row holds no string."),
+    (
+        "a.parquet",
+        null_parquet,
+        "({path}:2): this row holds no string. data.skip_null=true passes over nulls.",
+    ),
+    (
+        "a.json",
+        b'[{"text": "a"},\n {"text": null}]',
+        "({path}:2): holds no string. Fields seen: text. data.skip_null=true passes over nulls.",
+    ),
+    ("a.json", b'{"data": [{"text": "a"}]}', "({path}:1): no such field. Fields seen: data."),
+    ("a.csv", b"id,story\n1,a\n", "({path}): no such column. Fields seen: id, story."),
 ]
 
 
@@ -339,7 +479,7 @@ def test_a_document_without_end_is_refused(tmp_path: Path, separator: str, ways:
         texts(path)
     assert str(raised.value) == (
         f"data.path = {path}:{3 if separator else 1}: more than 16,000,000 characters in a document. "
-        f"Separate documents by lines of <|endoftext|>{ways}."
+        f"Separate documents by <|endoftext|>{ways}."
     )
 
 
