@@ -83,10 +83,10 @@ def _finished(wanted: Sequence[str], store: RunStore) -> dict[str, RunRecord]:
 def _best_ngram(record: RunRecord, cache: Path) -> tuple[str, dict[str, float]]:
     """The name and the excess by skill of the order with the least loss on what the run was scored on."""
     from lab.data.ngram import baselines
-    from lab.data.prepare import prepare
+    from lab.data.prepare import prepared_before
 
     config = record.config
-    folder = prepare(config.data, config.vocab, cache=cache, progress=None)
+    folder = prepared_before(config.data_fingerprint, config.data, config.vocab, cache=cache, progress=None)
     lines = baselines(
         folder,
         documents=config.evaluation.documents,

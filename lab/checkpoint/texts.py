@@ -49,7 +49,8 @@ def write(
         generator=torch.Generator().manual_seed(seed),
         temperature=temperature,
     )
+    vocabulary = run.tokenizer.vocabulary
     return [
-        WrittenText(name, run.step, text, text_of([END_OF_TEXT_ID, *row[len(ids) :]], run.shards))
+        WrittenText(name, run.step, text, text_of([END_OF_TEXT_ID, *row[len(ids) :]], vocabulary))
         for row in rows.tolist()
     ]

@@ -1,4 +1,4 @@
-"""What has a run become? The model of its newest checkpoint, and the data whose tokens that model knows."""
+"""What has a run become? The model of its newest checkpoint, and the tokenizer whose tokens it knows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,11 +6,10 @@ from pathlib import Path
 
 from lab.config.schema import RunConfig
 from lab.config.strict import ConfigError
-from lab.data.prepare import prepare
-from lab.data.shards import Shards
-from lab.data.tokenizer import Tokenizer, load_tokenizer
+from lab.data.prepare import prepared_before
+from lab.data.tokenizer import Tokenizer, load_tokenizer, tokenizer_hash
 from lab.model.transformer import Transformer
-from lab.store.run_store import RunStore
+from lab.store.run_store import TOKENIZER, RunStore
 from lab.train import snapshot as checkpoint
 
 
@@ -21,7 +20,6 @@ class Trained:
     config: RunConfig
     step: int
     model: Transformer
-    shards: Shards
     tokenizer: Tokenizer
 
 
@@ -33,7 +31,8 @@ def load(
     progress: Callable[[str, float], None] | None = None,
     check: Callable[[RunConfig], object] = lambda config: None,
 ) -> Trained:
-    """The newest sound checkpoint, and the run's own data, built again where the cache lacks it.
+    """The newest sound checkpoint, and the run's own tokenizer. The text that it was trained on is needed
+    where neither the run nor the cache has the tokenizer.
 
     check: refuses a run before anything of it is read. Raises ConfigError.
     """
@@ -41,10 +40,10 @@ def load(
         config = store.config(name)
         check(config)
         step, model = _model(name, config, store)
-        shards = _shards(name, config, store, cache, progress)
+        tokenizer = store.tokenizer(name) or _tokenizer(name, config, store, cache, progress)
     except ConfigError as error:
         raise ConfigError([f"{name} (command line): {problem}" for problem in error.problems]) from error
-    return Trained(config, step, model, shards, load_tokenizer((shards.path / "tokenizer.json").read_text()))
+    return Trained(config, step, model, load_tokenizer(tokenizer))
 
 
 def _model(name: str, config: RunConfig, store: RunStore) -> tuple[int, Transformer]:
@@ -67,15 +66,18 @@ def _model(name: str, config: RunConfig, store: RunStore) -> tuple[int, Transfor
     return saved[0], model
 
 
-def _shards(
+def _tokenizer(
     name: str, config: RunConfig, store: RunStore, cache: Path, progress: Callable[[str, float], None] | None
-) -> Shards:
-    """The run's own data, whose tokenizer its weights know; built again where the cache lacks them."""
-    shards = Shards.open(prepare(config.data, config.vocab, cache=cache, progress=progress))
+) -> str:
+    """The tokenizer of the run's own shards, of a run from before it was kept."""
+    folder = prepared_before(
+        config.data_fingerprint, config.data, config.vocab, cache=cache, progress=progress
+    )
+    found = (folder / TOKENIZER).read_text()
     known = store.manifest(name).tokenizer_hash
-    if shards.tokenizer_hash != known if known else shards.fingerprint != config.data_fingerprint:
+    if known and tokenizer_hash(load_tokenizer(found)) != known:
         raise ConfigError(
             f"data={config.data.name} now gives another tokenizer than the one it was trained with."
             " Train it again."
         )
-    return shards
+    return found

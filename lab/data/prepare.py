@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from lab.config.schema import Data, Vocab
+from lab.config.strict import ConfigError
 from lab.data.corpus import Corpus, Document, Documents, batches, open_corpus
 from lab.data.leaks import Leaks
 from lab.data.shard_meta import FORMAT_VERSION, NAME, FileSeal, ShardError, ShardMeta, SplitCounts, write_meta
@@ -39,8 +40,7 @@ def prepare(data: Data, vocab: Vocab, *, cache: Path, progress: Progress | None)
     Raises ConfigError for whatever is wrong with the corpus or the vocabulary.
     """
     corpus = open_corpus(data)
-    recipe = [BUILDER_VERSION, FORMAT_VERSION, corpus.fingerprint, vocab.tokenizer, vocab.value]
-    folder = cache / hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
+    folder = _folder(corpus.fingerprint, vocab, cache)
     if _is_sound(folder):
         return folder
     cache.mkdir(parents=True, exist_ok=True)
@@ -49,6 +49,31 @@ def prepare(data: Data, vocab: Vocab, *, cache: Path, progress: Progress | None)
         if not _is_sound(folder):
             _replace(folder, corpus, data, vocab, progress or (lambda message, fraction: None))
     return folder
+
+
+def prepared_before(
+    fingerprint: str, data: Data, vocab: Vocab, *, cache: Path, progress: Progress | None
+) -> Path:
+    """The folder of the shards that had this fingerprint: found by it, wherever the text has gone, or built
+    again. Raises ConfigError where the cache lacks them and the text is gone or another now.
+    """
+    folder = _folder(fingerprint, vocab, cache)
+    if _is_sound(folder):
+        return folder
+    told_otherwise = data.name == "stories" and data.grammar is None  # by the first recipe
+    if told_otherwise or prepare(data, vocab, cache=cache, progress=progress) != folder:
+        raise ConfigError(
+            f"data.path = {data.path}: is another text than it was trained on, whose shards are no longer in "
+            f"{cache}. Put that text back, or train on this one."
+            if data.path
+            else f"data={data.name}: is another text now than it was trained on. Train it again."
+        )
+    return folder
+
+
+def _folder(fingerprint: str, vocab: Vocab, cache: Path) -> Path:
+    recipe = [BUILDER_VERSION, FORMAT_VERSION, fingerprint, vocab.tokenizer, vocab.value]
+    return cache / hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
     results/runs/<run_id>/config.json      the resolved RunConfig
                           manifest.json    group, counts and provenance of the run's first start
+                          tokenizer.json   what the run's tokens mean, whatever becomes of its text
                           metrics.jsonl    one strict JSON object a line, each step once
                           summary.json     written once, when the run reaches an end state
                           error.txt        traceback of a failed run
@@ -41,6 +42,7 @@ from lab.store.run_record import Manifest, RunRecord, Summary
 from lab.store.states import END_STATES, RESULT_STATES
 
 KEPT_CHECKPOINTS = 2
+TOKENIZER = "tokenizer.json"
 PUBLISHED, PRUNED, PAUSED = "published.json", "pruned", "paused"
 REASON_CHARACTERS = 500
 T = TypeVar("T")
@@ -146,6 +148,20 @@ class RunStore:
             return "pending"
         marks = (mark for mark in (PRUNED, PAUSED) if (folder / mark).exists())
         return next(marks, "lost")
+
+    def keep_tokenizer(self, run_id: str, source: Path) -> None:
+        """Give a run its tokenizer, where the file is there; what it writes is read without its text."""
+        target = self.folder(run_id) / TOKENIZER
+        if source.exists() and not target.exists():
+            write_atomic(target, source.read_bytes())
+
+    def tokenizer(self, run_id: str) -> str | None:
+        """The tokenizer that a run was trained with; None in runs from before it was kept, or where the file
+        is damaged.
+        """
+        path, known = self.folder(run_id) / TOKENIZER, self.manifest(run_id).tokenizer_hash
+        content = path.read_bytes() if path.exists() else b""
+        return content.decode() if hashlib.sha256(content).hexdigest() == known else None
 
     def config(self, run_id: str) -> RunConfig:
         """The resolved configuration of a run. Raises ConfigError, with the way on, where it is missing or
@@ -377,7 +393,8 @@ class RunStore:
                     (here / name).unlink(missing_ok=True)
                 self._prune_checkpoints(run_id, keep=0)
                 (here / "checkpoint").mkdir(exist_ok=True)
-                names = ("config.json", "manifest.json", "metrics.jsonl", "checkpoint/*", "summary.json")
+                records = ("config.json", "manifest.json", TOKENIZER)
+                names = (*records, "metrics.jsonl", "checkpoint/*", "summary.json")
                 for path in (found for name in names for found in sorted(staged.glob(name))):
                     os.replace(path, here / path.relative_to(staged))
             finally:

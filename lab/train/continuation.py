@@ -26,7 +26,10 @@ def samples(
     generator = torch.Generator().manual_seed(seed)
     rows = continued(model, torch.from_numpy(prompts).to(device), length=length, generator=generator)
     return [
-        {"prompt": text_of(row[:prompt_length], shards), "text": text_of(row[prompt_length:], shards)}
+        {
+            "prompt": text_of(row[:prompt_length], shards.vocabulary),
+            "text": text_of(row[prompt_length:], shards.vocabulary),
+        }
         for row in rows.tolist()
     ]
 
@@ -57,8 +60,11 @@ def continued(
     return tokens
 
 
-def text_of(tokens: list[int], shards: Shards) -> str:
-    """The text of the tokens up to an `<|endoftext|>` after their first, less a character that is cut."""
+def text_of(tokens: list[int], vocabulary: list[bytes]) -> str:
+    """The text of the tokens up to an `<|endoftext|>` after their first, less a character that is cut.
+
+    vocabulary: the UTF-8 bytes of each token.
+    """
     ends = [i for i, token in enumerate(tokens) if i and token == END_OF_TEXT_ID]
-    whole = b"".join(shards.vocabulary[token] for token in tokens[: ends[0] if ends else None])
+    whole = b"".join(vocabulary[token] for token in tokens[: ends[0] if ends else None])
     return whole.decode(errors="ignore")

@@ -21,7 +21,7 @@ from lab.store.identity import NUMERICS
 from lab.store.job import Job
 from lab.store.provenance import provenance
 from lab.store.run_record import Parent, Summary
-from lab.store.run_store import RunStore
+from lab.store.run_store import TOKENIZER, RunStore
 from lab.store.states import END_STATES
 from lab.train.loop import train
 
@@ -92,6 +92,7 @@ def _train(job: Job, store: RunStore, stop: Callable[[], bool]) -> str | None:
     manifest = job.manifest.started(job.run_id, numerics=NUMERICS, provenance=started)
     store.begin(job.run_id, job.config, manifest)
     shards, parent = Shards.open(Path(job.shards)), job.manifest.parent
+    store.keep_tokenizer(job.run_id, shards.path / TOKENIZER)
     if parent and (before := _diverged_before(parent, store)):
         store.finish(job.run_id, before)
         return before.state

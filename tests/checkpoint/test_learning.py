@@ -51,3 +51,14 @@ def test_runs_whose_skills_are_not_known_are_named(run):
     with pytest.raises(ConfigError) as caught:
         compare(["zz", f"a={run}", "b=yy"], places.store(), cache=places.CACHE, figure=None)
     assert [problem.partition(" (")[0] for problem in caught.value.problems] == ["zz", "yy"]
+
+
+def test_the_command_takes_the_beginning_of_an_id(run, lab, capsys):
+    assert lab("skills", f"mine={run[:5]}", "--json") == 0
+    assert "mine right" in capsys.readouterr().out
+    assert lab("skills", "zz", f"{run[:5]}", "b=yy") == 2
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(": no such run.")[0] for line in told] == [
+        "error: zz (command line)",
+        "error: yy (command line)",
+    ]

@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,73 @@ def test_records_of_240_kb_are_told_to_take_longer_to_score_than_to_read(lab, tm
     assert lab("train", *TINY, f"data.path={path}", "data.validation_fraction=0.3") == 1
     told = capsys.readouterr().err
     assert "text: Its 2 evaluations score " in told and "longer than training on 20,480; evaluation" in told
+
+
+@pytest.fixture(scope="module")
+def trained(lab, tmp_path_factory) -> tuple[str, Path]:
+    """A run on a file that is named from the folder it lies in, and that file."""
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "mine.jsonl").write_text(as_lines(records(100)))
+    before = set(places.store().ids())
+    patch = pytest.MonkeyPatch()
+    patch.chdir(folder)
+    assert lab("train", *TINY, "vocab=bpe_512", "data.path=mine.jsonl") == 0
+    patch.undo()
+    [name] = set(places.store().ids()) - before
+    return name, folder / "mine.jsonl"
+
+
+def append(path: Path) -> None:
+    path.write_text(path.read_text() + as_lines(records(1, first=500)))
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["in the run", "in the cache"])
+@pytest.mark.parametrize(
+    "fate", [lambda path: None, append, Path.unlink], ids=["as it was", "longer", "gone"]
+)
+def test_a_run_is_sampled_and_exported_whatever_becomes_of_its_text(
+    lab, trained, tmp_path, monkeypatch, capsys, fate: Callable[[Path], None], kept: bool
+):
+    """Runs from before the tokenizer was kept find it in the cache, by the fingerprint of their text."""
+    name, path = trained
+    own, content = places.RESULTS / "runs" / name / "tokenizer.json", path.read_text()
+    saved = own.read_bytes()
+    monkeypatch.chdir(tmp_path)
+    fate(path)
+    if not kept:
+        own.unlink()
+    try:
+        assert lab("sample", name[:6], "--json") == 0
+        assert json.loads(capsys.readouterr().out)[0]["id"] == name
+        assert lab("export", name, "--to", "hf", tmp_path / "out") == 0
+        exported = json.loads((tmp_path / "out/tokenizer.json").read_text())
+        assert len(exported["model"]["vocab"]) == 512
+    finally:
+        path.write_text(content)
+        own.write_bytes(saved)
+
+
+def test_a_run_without_tokenizer_cache_and_text_is_told_what_it_needs(
+    lab, trained, tmp_path, monkeypatch, capsys
+):
+    name, path = trained
+    (places.RESULTS / "runs" / name / "tokenizer.json").unlink()
+    monkeypatch.setattr(places, "CACHE", tmp_path / "cache")
+    monkeypatch.chdir(path.parent)
+    content = path.read_text()
+    append(path)
+    assert lab("sample", name) == 2
+    assert f"{name} (command line): data.path = mine.jsonl: is another text than" in capsys.readouterr().err
+    path.unlink()
+    assert lab("sample", name) == 2
+    assert "data.path = mine.jsonl: no such file" in capsys.readouterr().err
+    path.write_text(content)
+    assert lab("sample", name) == 0
+
+
+def test_a_damaged_tokenizer_is_not_used(lab, trained, capsys):
+    name, _ = trained
+    own = places.RESULTS / "runs" / name / "tokenizer.json"
+    shutil.copy(next(places.CACHE.glob("*/tokenizer.json")), own)
+    own.write_text(own.read_text().replace("w", "x", 1))
+    assert places.store().tokenizer(name) is None

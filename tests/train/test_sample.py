@@ -55,9 +55,9 @@ def test_a_row_that_has_ended_stays_ended() -> None:
 
 
 def test_text_stops_at_the_end_and_drops_half_a_character(shards: Shards) -> None:
-    assert text_of([0, 1, 2, 3, 4], shards) == "aé b"
-    assert text_of([1, 4, 0, 1], shards) == "a b"
-    assert text_of([1, 2], shards) == "a"
+    assert text_of([0, 1, 2, 3, 4], shards.vocabulary) == "aé b"
+    assert text_of([1, 4, 0, 1], shards.vocabulary) == "a b"
+    assert text_of([1, 2], shards.vocabulary) == "a"
 
 
 def test_samples_continue_the_first_documents(shards: Shards) -> None:
