@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from lab.commands import COMMANDS, command
-from lab.config.strict import ConfigError, closest
+from lab.config.strict import ConfigError, closest, printable
 from lab.store.states import STOPPED
 
 
@@ -40,7 +40,8 @@ def main(words: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        print(f"error: {error.filename or options.command}: {error.strerror or error}", file=sys.stderr)
+        told = f"error: {error.filename or options.command}: {error.strerror or error}"
+        print(printable(told), file=sys.stderr)
         return 2
 
 
@@ -51,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
         if "argument COMMAND: invalid choice: '" in message:
             word = message.split("invalid choice: '")[1].split("'")[0]
             message = f'no command "{word}".{closest(word, COMMANDS)} Known: {", ".join(COMMANDS)}.'
-        print(f"error: {message}", file=sys.stderr)
+        print(printable(f"error: {message}"), file=sys.stderr)
         raise SystemExit(2)
 
 

@@ -54,6 +54,8 @@ def _hydra(options: argparse.Namespace, overrides: list[str]) -> int:
 
     from lab.config.compose import CONF, Override, checked, machine_defaults
 
+    if options.multirun:
+        return _points(options, overrides)
     flags = [f"--{flag}={value}" for flag, value in (("cfg", options.cfg), ("info", options.info)) if value]
     written = [Override(text) for text in overrides]
     texts, _, problems = checked([*machine_defaults(written), *written])
@@ -61,4 +63,26 @@ def _hydra(options: argparse.Namespace, overrides: list[str]) -> int:
         raise ConfigError(problems)
     sys.argv = ["lab train", *texts, "hydra.run.dir=.", "hydra.output_subdir=null", *flags]
     hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(lambda config: None)()
+    return 0
+
+
+def _points(options: argparse.Namespace, overrides: list[str]) -> int:
+    """The composed configuration of each point of a multirun, as YAML documents."""
+    from omegaconf import OmegaConf
+
+    from lab.config.compose import CONF, Override, checked, expand, machine_defaults
+    from lab.config.tree import tree
+
+    if options.info:
+        raise ConfigError("--info (command line): shows how one configuration is composed. Leave -m out.")
+    composed, problems = [], list[str]()
+    for point in expand(overrides):
+        written = [Override(text) for text in point]
+        texts, _, found = checked([*machine_defaults(written), *written])
+        problems += [problem for problem in found if problem not in problems]
+        composed.append((" ".join(point), texts))
+    if problems:
+        raise ConfigError(problems)
+    for title, texts in composed:
+        print(f"--- # {title}\n{OmegaConf.to_yaml(OmegaConf.create(tree(CONF, texts)))}", end="")
     return 0

@@ -95,7 +95,7 @@ def compose(overrides: Sequence[Override], *, elsewhere: bool = False) -> Config
     texts, sources, problems = checked([*machine_defaults(overrides), *overrides])
     values: Any = {}
     try:
-        values = tree(CONF, texts)
+        values = _with_one_zero(tree(CONF, texts))
     except MissingMandatoryValue as error:
         problems.append(f"{error.full_key}: must be given, as {error.full_key}=VALUE.")
     except (HydraException, OmegaConfBaseException) as error:
@@ -112,6 +112,13 @@ def compose(overrides: Sequence[Override], *, elsewhere: bool = False) -> Config
     if problems:
         raise ConfigError(problems)
     return typing.cast(Config, config)
+
+
+def _with_one_zero(value: Any) -> Any:
+    """The values with 0.0 for -0.0: they are equal, and so is what they name."""
+    if isinstance(value, dict):
+        return {key: _with_one_zero(item) for key, item in value.items()}
+    return 0.0 if isinstance(value, float) and value == 0 else value
 
 
 def machine_defaults(overrides: Sequence[Override]) -> list[Override]:
@@ -211,7 +218,13 @@ def _parse(override: Override, problems: list[str]) -> Any:
         key = override.text.partition("=")[0]
         fix = f"Write {key}=VALUE" if "=" not in override.text else f"Quote the value: '{key}=\"...\"'"
         problems.append(f"{override.text} ({override.source}): not an override. {fix}.")
-        return None
+    except (ValueError, RecursionError):
+        key, _, value = override.text.partition("=")
+        problems.append(
+            f"{key} = {value} ({override.source}): a number of too many digits, or brackets in too many "
+            "brackets. Write a shorter value."
+        )
+    return None
 
 
 def _refusal(item: Any, chosen: dict[str, str]) -> str:
@@ -227,6 +240,8 @@ def _refusal(item: Any, chosen: dict[str, str]) -> str:
         return f'"+" cannot add keys.{closest(key, known) or " The schema is closed; see lab axes."}'
     if item.is_delete():
         return '"~" cannot remove keys. Choose another option instead, such as none.'
+    if item.package is not None:
+        return f'"@" cannot move a group. Write {key}={show(value)}.'
     if item.is_sweep_override():
         return "a comma or range makes a sweep. Use lab train -m, or quote the value."
     if "${" in str(value):
@@ -242,14 +257,40 @@ def _refusal(item: Any, chosen: dict[str, str]) -> str:
         return _parameter_refusal(group, parameter, value, chosen)
     if parameter == "name" and group in groups():
         return f"is chosen by its option. Write {group}={show(value)}; known: {', '.join(groups()[group])}."
-    if key.startswith("data.grammar.") and chosen["data"] != "stories":
-        return f"is a knob of generated stories. data={chosen['data']} has none; drop it or use data=stories."
+    if group == "data" and (sentence := _unread_of_text(parameter, chosen["data"])):
+        return sentence
     if key not in leaves():
-        return f"unknown key.{closest(key, known) or ' See lab train --cfg job for all keys.'}"
+        return f"unknown key.{_near(key, known)}"
     try:
         convert(value, leaves()[key])
     except TypeError as error:
         return f"{error}"
+    return ""
+
+
+def _near(key: str, known: Sequence[str]) -> str:
+    """What may have been meant by a key that there isn't."""
+    group, _, parameter = key.partition(".")
+    own = [leaf.removeprefix(f"{group}.") for leaf in leaves() if leaf.startswith(f"{group}.")]
+    has = f" {group} has {', '.join(own)}." if own else ""
+    if parameter in groups().get(group, ()):
+        return f" {parameter} is an option: write {group}={parameter}.{has}"
+    near = closest(key, [name for name in known if not own or name not in groups()])
+    return f"{near}{has}" or " See lab train --cfg job for all keys."
+
+
+OF_FILES = ("path", "validation_path", "validation_fraction", "text_field", "skip_null")
+OF_STORIES = ("stories", "validation_stories", "seed")
+
+
+def _unread_of_text(parameter: str, data: str) -> str:
+    """Why a key of the text can't be given to this one; empty where it can."""
+    if parameter.startswith("grammar.") and data != "stories":
+        return f"is a knob of generated stories. data={data} has none; drop it or use data=stories."
+    if parameter in OF_STORIES and data != "stories":
+        return f"data={data} does not read it; generated stories do. Leave it out, or choose data=stories."
+    if parameter in OF_FILES and data == "stories":
+        return "data=stories does not read it, for it is generated. Choose data=text, or leave it out."
     return ""
 
 

@@ -30,7 +30,7 @@ KNOBS = {
     "words": KnobRange(0, 1, "must be above 0 and at most 1, the share in use.", lowest_open=True),
     "zipf_exponent": KnobRange(0, 4, "must be between 0 and 4."),
     # How many facts there are names for, only the generator's lexicon knows.
-    "facts": KnobRange(1, float("inf"), "must be 1 or more."),
+    "facts": _from_to(1, 10**7),
     # The things of a story come from as many lists.
     "objects": _from_to(1, 3),
     "friends": _from_to(1, 20),

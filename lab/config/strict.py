@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Reader = Callable[[Any, str, list[str]], Any]  # (value, where, problems)
+LONGEST_PROBLEM = 1600  # characters; what was typed stands at the front and what to do at the end
 
 
 class ConfigError(ValueError):
@@ -31,8 +32,18 @@ class ConfigError(ValueError):
     """
 
     def __init__(self, problems: str | Iterable[str]):
-        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        self.problems = [printable(p) for p in ([problems] if isinstance(problems, str) else problems)]
         super().__init__("\n".join(self.problems))
+
+
+def printable(text: str) -> str:
+    """Text that a terminal only shows: control characters spelt out, the middle of a long one left out."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    if len(text) > LONGEST_PROBLEM:
+        half = LONGEST_PROBLEM // 2
+        text = f"{text[:half]} ... [{len(text) - 2 * half:,} characters] ... {text[-half:]}"
+    return text
 
 
 @contextlib.contextmanager
@@ -117,7 +128,7 @@ def convert(value: Any, kind: Any) -> Any:
     problems: list[str] = []
     found = _reader(kind)(value, "", problems)
     if problems:
-        raise TypeError(problems[0].partition(": ")[2])
+        raise TypeError(problems[0].removeprefix(f" = {show(value)}: "))
     return found
 
 
@@ -235,10 +246,11 @@ def _leaf_reader(kind: type) -> Reader:
             if isinstance(value, kind):
                 return value
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            if kind is float:
-                return float(value)
-            if float(value).is_integer():
-                return int(value)
+            with contextlib.suppress(OverflowError):  # an int of 400 digits
+                if kind is float:
+                    return float(value)
+                if float(value).is_integer():
+                    return int(value)
         problems.append(f"{where} = {show(value)}: {wanted}.")
         return None
 

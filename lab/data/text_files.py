@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lab.config.schema import Data
-from lab.config.strict import ConfigError
+from lab.config.strict import ConfigError, printable
 from lab.data.readers import FORMATS, SUFFIXES, is_read, kind
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
@@ -99,7 +99,7 @@ def find(data: Data) -> TextFiles:
 def names_of(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(map(printable, names[:NAMED])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _paths(entries: Sequence[_Entry]) -> tuple[Path, ...]:

@@ -126,7 +126,7 @@ class PartialRotary(Rotary):
         Position.__init__(self)
         self.channels = int(rotary_fraction * shape.head_dim)
         if not 2 <= self.channels <= shape.head_dim or self.channels % 2:
-            fits = ", ".join(f"{n / shape.head_dim:g}" for n in range(2, shape.head_dim + 1, 2))
+            fits = ", ".join(f"{_fraction(n, shape.head_dim):g}" for n in range(2, shape.head_dim + 1, 2))
             raise ConfigError(
                 f"position.rotary_fraction = {rotary_fraction:g}: rotates {self.channels} of {shape.head_dim}"
                 f" channels; it needs an even number of them. Use one of {fits}."
@@ -137,6 +137,11 @@ class PartialRotary(Rotary):
         n = self.channels
         turned = super().rotate(q[..., :n], k[..., :n])
         return torch.cat((turned[0], q[..., n:]), -1), torch.cat((turned[1], k[..., n:]), -1)
+
+
+def _fraction(channels: int, head_dim: int) -> float:
+    """The least number of few digits that rotates so many channels: rounded down it would rotate one less."""
+    return math.ceil(channels / head_dim * 1e4 - 1e-6) / 1e4
 
 
 class InterpolatedRotary(Rotary):

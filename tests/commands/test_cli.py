@@ -370,3 +370,17 @@ def test_help_lists_the_commands(tmp_path):
 def test_hydra_flags_still_work(tmp_path):
     done = command("train", "--cfg", "job", "norm=layernorm", folder=tmp_path)
     assert done.returncode == 0 and "name: layernorm" in done.stdout
+
+
+def test_the_points_of_a_multirun_are_printed_and_trained_by_none(lab, capsys):
+    assert lab("train", "-m", "seed=0,1", "norm=layernorm", "--cfg", "job") == 0
+    told = capsys.readouterr().out
+    points = list(yaml.safe_load_all(told))
+    assert [(point["seed"], point["norm"]["name"]) for point in points] == [
+        (0, "layernorm"),
+        (1, "layernorm"),
+    ]
+    assert re.findall("^--- # (.*)", told, re.MULTILINE) == ["seed=0 norm=layernorm", "seed=1 norm=layernorm"]
+    assert lab("train", "-m", "seed=0,x", "--cfg", "job") == 2
+    assert "seed = x (command line): needs a whole number" in capsys.readouterr().err
+    assert lab("train", "-m", "seed=0,1", "--info") == 2

@@ -1,5 +1,6 @@
 """Overrides and configuration: what is refused, with which fix, and that nothing is guessed."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ REFUSED = [
     ("size.num_layers=0", "size.num_layers = 0 (command line): must be from 1 to 1024"),
     ("size.d_model=1e99", "must be from 1 to 65536"),
     ("size.num_layers=100000000", "must be from 1 to 1024"),
-    ("data.path=", "is empty. Give a file or folder, or null"),
+    ("data=text data.path=", "is empty. Give a file or folder, or null"),
     ("heads.head_dim=3", "head size 3 is odd; rotary positions need an even one"),
     ("regularization.dropout=1.5", "must be at least 0 and below 1"),
     ("activation=gleu", 'unknown activation "gleu". Did you mean "glu"?'),
@@ -29,7 +30,7 @@ REFUSED = [
     ("optimizer.lr=-1e-3", "must be greater than 0"),
     ("optimizer.lr=1e-3x", "optimizer.lr = 1e-3x (command line): needs a number"),
     ("optimizer.beta2=1.0", "must be at least 0 and below 1"),
-    ("regularization.weight_decay=-0.1", "must be 0 or more"),
+    ("regularization.weight_decay=-0.1", "must be from 0 to 100"),
     ("schedule.warmup_fraction=1", "the peak would never be reached"),
     ("schedule.final_fraction=2", "must be between 0 and 1 of the peak"),
     ("schedule=wsd schedule.decay_fraction=0", "must be above 0 and at most 1 of all steps"),
@@ -51,14 +52,14 @@ REFUSED = [
     ("optimizer=lion optimizer.beta3=0.5", 'unknown key. Did you mean "optimizer.beta'),
     ("optimizer.grad_clip=0", "would remove every gradient. Write null to switch clipping off"),
     ("regularization.label_smoothing=1", "must be at least 0 and below 1"),
-    ("stability.z_loss=-1e-4", "must be 0 or more"),
+    ("stability.z_loss=-1e-4", "must be from 0 to 100"),
     ("optimizer=adamw8", 'unknown optimizer "adamw8". Did you mean "adamw"?'),
     ("batch.tokens_per_step=1000", "is not a multiple of the context length 256. Nearest: 1024"),
     ("batch.micro_rows=3", "does not divide the 4 rows of a step"),
     ("budget.amount=10", "is less than one batch of 1024 tokens"),
     ("budget=flops", "budget.amount: must be given"),
     ("evaluation.points=0", "must be greater than 0"),
-    ("data.validation_fraction=1.0", "both splits need documents"),
+    ("data=text data.validation_fraction=1.0", "both splits need documents"),
     ("vocab.value=100", "needs 257"),
     ("optimizer.learning_rat=1e-3", 'unknown key. Did you mean "'),
     ("+optimizer.lrr=1e-3", '"+" cannot add keys. Did you mean "optimizer.lr"?'),
@@ -86,6 +87,12 @@ REFUSED = [
     ("norm.eps=nan", "must be a finite number, 0 or more"),
     ("data.text_field=${oc.env:HOME}", "write the value itself"),
     ("norm", "not an override. Write norm=VALUE"),
+    ("data.path=mine.txt", "data=stories does not read it, for it is generated. Choose data=text"),
+    ("data=text data.stories=5", "data=text does not read it; generated stories do."),
+    ("budget.tokens=1e6", "unknown key. tokens is an option: write budget=tokens. budget has unit, amount."),
+    ("budget.flop=1e6", '"? budget has unit, amount.'),
+    ("norm@position=layernorm", '"@" cannot move a group. Write norm=layernorm.'),
+    ("evaluation.lengths=[2,1]", "needs different multiples of the context length in order"),
 ]
 
 
@@ -94,6 +101,21 @@ def test_bad_input_names_the_key_and_the_fix(override, message):
     with pytest.raises(ConfigError) as error:
         compose([Override(text) for text in override.split(" ")])
     assert message in str(error.value)
+
+
+def test_what_was_typed_stands_whole_in_the_message():
+    with pytest.raises(ConfigError, match=r"^optimizer.lr = 'a: b' \(command line\): needs a number.$"):
+        compose([Override("optimizer.lr='a: b'")])
+
+
+def test_messages_show_control_characters_and_are_short():
+    """What a terminal would obey is spelt out, wherever it stands in what was typed."""
+    typed = ["optimizer.lr=\x1b[2Ja", "seed='\x07'", "nrm\u202e=1", f"optimizer.lr='{'a ' * 5000}'"]
+    with pytest.raises(ConfigError) as error:
+        compose([Override(text) for text in typed])
+    assert len(error.value.problems) == 4
+    assert all(problem.isprintable() and len(problem) < 2000 for problem in error.value.problems)
+    assert r"optimizer.lr=\x1b[2Ja" in str(error.value) and "needs a number." in error.value.problems[-1]
 
 
 def test_heads_have_to_fit_the_width_that_the_aspect_chose():
@@ -127,6 +149,16 @@ def test_a_secret_is_refused_and_not_repeated(key, secret):
 
 def test_equal_numbers_are_one_value_however_they_are_spelt():
     assert compose([Override("position.theta=20000")]) == compose([Override("position.theta=2e4")])
+
+
+def test_one_number_has_one_spelling():
+    """Zero and minus zero are equal, and name one run."""
+    wanted = "regularization.weight_decay=0.0", "optimizer.lr=1", "ffn.balance=0"
+    spelt = "regularization.weight_decay=-0.0", "optimizer.lr=1.0", "ffn.balance=-0.0"
+    first, second = (
+        compose([Override("ffn=moe"), *(Override(text) for text in texts)]) for texts in (wanted, spelt)
+    )
+    assert json.dumps(plain(first)) == json.dumps(plain(second))
 
 
 @settings(max_examples=60, deadline=None)

@@ -191,6 +191,17 @@ def test_parameters_without_a_meaning_are_refused(name: str, changes: dict, mess
         made(name, **changes)
 
 
+@pytest.mark.parametrize("head_dim", [12, 20, 28, 36, 96, 130])
+def test_every_fraction_that_is_suggested_rotates_what_it_says(head_dim: int) -> None:
+    """Six digits rounded down, as 0.333333 of 12 channels, rotate one channel less."""
+    shape = dataclasses.replace(SHAPE, head_dim=head_dim)
+    with pytest.raises(ConfigError) as refused:
+        made("rope_partial", shape, rotary_fraction=0.0)
+    suggested = str(refused.value).partition("Use one of ")[2].rstrip(".").split(", ")
+    rotated = [made("rope_partial", shape, rotary_fraction=float(text)).channels for text in suggested]
+    assert rotated == list(range(2, head_dim + 1, 2))
+
+
 def test_ntk_needs_more_than_one_pair_of_channels() -> None:
     with pytest.raises(ConfigError, match="needs head size 4 or more"):
         made("rope_ntk", dataclasses.replace(SHAPE, head_dim=2))
