@@ -26,7 +26,7 @@ from lab.store.files import write_atomic
 
 @dataclass(frozen=True)
 class Entry:
-    """A report as reports.html lists it: its address relative to that page, and the outcomes of its claims."""
+    """A report as reports.html lists it: its address relative to that page, and its claims' outcomes."""
 
     address: str
     title: str
