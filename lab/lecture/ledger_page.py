@@ -21,7 +21,7 @@ from lab.store.files import write_atomic
 from lab.verdict.outcomes import STATES
 
 if TYPE_CHECKING:
-    from lab.report.horizon_figures import Course
+    from lab.report.horizon_figures import EffectPanel
 
 READING = (
     "The state speaks of what the lecture notes say, at the size and on the data named beside it. It is the "
@@ -146,9 +146,9 @@ def picture(ledger: Ledger) -> bytes | None:
         return canvas.svg(canvas.settled(figure)) if figure else None
 
 
-def courses(ledger: Ledger) -> list[Course]:
+def courses(ledger: Ledger) -> list[EffectPanel]:
     """The panels of the picture: of each row the sweep that its direction is told of."""
-    from lab.report.horizon_figures import Course
+    from lab.report.horizon_figures import EffectPanel
 
     found = []
     for row in ledger.rows:
@@ -157,7 +157,7 @@ def courses(ledger: Ledger) -> list[Course]:
         if told and (course := told[0].course):
             said = row.outcome if course.name in row.outcome else f"{row.outcome}, {course.name}"
             margins = tuple(margin / 100 for margin in told[0].margins_percent)
-            found.append(Course(row.id, said, course, margins))
+            found.append(EffectPanel(row.id, said, course, margins))
     return found
 
 

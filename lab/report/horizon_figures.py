@@ -25,7 +25,7 @@ SHOWN_FIRST = (PERSISTS, FADING, REVERSING, BUDGET_BOUND, OPEN)
 
 
 @dataclass(frozen=True)
-class Course:
+class EffectPanel:
     """A claim as a panel: what is said of it above the curve, the difference that it is about, and the
     margins it asks, as fractions.
     """
@@ -75,19 +75,19 @@ def of_claims(evidence: Evidence) -> Figure | None:
     return _panels([_course(claim, direction) for claim, direction in known])
 
 
-def of_ledger(courses: Sequence[Course]) -> Figure | None:
+def of_ledger(courses: Sequence[EffectPanel]) -> Figure | None:
     """One picture for many claims, a small panel each, by direction; None without any."""
     ordered = sorted(courses, key=lambda one: (SHOWN_FIRST.index(one.direction.name), one.id))
     return _panels(ordered, columns=4, height=2.5) if ordered else None
 
 
-def _course(claim: Claim, direction: Direction) -> Course:
+def _course(claim: Claim, direction: Direction) -> EffectPanel:
     asked = [margin_of(part) for part in claim.predicate.parts]
     numbers = {margin.number for margin in asked if margin and margin.number}
-    return Course(claim.id, direction.name, direction, tuple(sorted(numbers)))
+    return EffectPanel(claim.id, direction.name, direction, tuple(sorted(numbers)))
 
 
-def _panels(courses: Sequence[Course], *, columns: int = COLUMNS, height: float = 3.1) -> Figure:
+def _panels(courses: Sequence[EffectPanel], *, columns: int = COLUMNS, height: float = 3.1) -> Figure:
     rows = -(-len(courses) // columns)
     figure, panels = subplots(rows, columns, size=(10, height * rows))
     for course, axes in zip(courses, panels, strict=False):
@@ -97,7 +97,7 @@ def _panels(courses: Sequence[Course], *, columns: int = COLUMNS, height: float 
     return figure
 
 
-def _effect(axes: Axes, course: Course) -> None:
+def _effect(axes: Axes, course: EffectPanel) -> None:
     found = course.direction
     tokens = [point.tokens for point in found.points]
     means = [100 * point.effect.mean for point in found.points]

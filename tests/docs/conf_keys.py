@@ -10,7 +10,9 @@ from tests.paths import ROOT
 CONF = ROOT / "conf"
 TOP = content(CONF / "config.yaml")
 GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir())
-BASELINE = {group: option for item in TOP["defaults"] if isinstance(item, dict) for group, option in item.items()}
+BASELINE = {
+    group: option for item in TOP["defaults"] if isinstance(item, dict) for group, option in item.items()
+}
 
 
 def files(group: str) -> list[Path]:

@@ -23,7 +23,9 @@ class Command(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        return [word for word in shlex.split(self.text) if "=" not in word or not word.split("=")[0].isupper()]
+        return [
+            word for word in shlex.split(self.text) if "=" not in word or not word.split("=")[0].isupper()
+        ]
 
     @property
     def settings(self) -> list[str]:

@@ -22,10 +22,25 @@ from tests.paths import ROOT
 
 WRITTEN = commands()
 # What a reader fills in, by something that there is.
-FILLED_IN = {"NAME": "norm", "RUN": "0123abcd", "MINUTES": "60", "SETTING": "nano-stories-cpu", "N": "3", "T": "0.8",
-             "S": "1", "LOW": "1e-4", "HIGH": "1e-2", "KEY": "optimizer.lr"}  # fmt: skip
+FILLED_IN = {
+    "NAME": "norm",
+    "RUN": "0123abcd",
+    "MINUTES": "60",
+    "SETTING": "nano-stories-cpu",
+    "N": "3",
+    "T": "0.8",
+    "S": "1",
+    "LOW": "1e-4",
+    "HIGH": "1e-2",
+    "KEY": "optimizer.lr",
+}
 PLACEHOLDER = re.compile(r"\b([A-Z]+)\b")
-PACKAGES = {"wandb": {"leet", "login"}, "tensorboard": {"--logdir"}, "trackio": {"show", "--project"}, "pip": {"install", "--editable"}}
+PACKAGES = {
+    "wandb": {"leet", "login"},
+    "tensorboard": {"--logdir"},
+    "trackio": {"show", "--project"},
+    "pip": {"install", "--editable"},
+}
 
 
 def filled_in(word: str) -> str:
@@ -33,7 +48,9 @@ def filled_in(word: str) -> str:
 
 
 def of(program: str) -> list:
-    found = [command for command in WRITTEN if command.words[:1] and program == command.words[0].split("/")[-1]]
+    found = [
+        command for command in WRITTEN if command.words[:1] and program == command.words[0].split("/")[-1]
+    ]
     return [pytest.param(command, id=f"{command.page}: {command.text}") for command in found]
 
 
@@ -106,10 +123,14 @@ def test_a_program_of_another_package_is_one_that_set_up_installs(command: Comma
     name = command.words[0].split("/")[-1]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    asked = {re.split(r"\W", text)[0] for text in (*project["dependencies"], *sum(extras.values(), []), "pip")}
+    asked = {
+        re.split(r"\W", text)[0] for text in (*project["dependencies"], *sum(extras.values(), []), "pip")
+    }
     assert name in asked
     said = [word for word in command.words[1:] if word.startswith("--") or word.isalpha() and word.islower()]
-    assert set(said) <= PACKAGES[name] | set(command.words[3:]) - {word for word in command.words if word[:2] == "--"}
+    assert set(said) <= PACKAGES[name] | set(command.words[3:]) - {
+        word for word in command.words if word[:2] == "--"
+    }
     for extra in re.findall(r"\.\[(\w+)\]", command.text):
         assert extra in extras
 

@@ -45,7 +45,10 @@ def test_the_options_of_the_baseline_are_bold():
 def test_the_readme_fits_its_bounds():
     assert len(README.split()) <= 1200
     first_screen = README[: README.index("![")]
-    assert "make sweep-ffn-ratio" in first_screen and "<!-- the answer of make sweep-ffn-ratio -->" in first_screen
+    assert (
+        "make sweep-ffn-ratio" in first_screen
+        and "<!-- the answer of make sweep-ffn-ratio -->" in first_screen
+    )
     assert all(len(line) <= 100 for line in first_screen.split("```text\n")[1].split("```")[0].splitlines())
 
 

@@ -1,4 +1,4 @@
-"""Set-up takes torch's CPU build where there is no NVIDIA GPU, and goes on where its index can't be reached."""
+"""Set-up takes torch's CPU build where no NVIDIA GPU is, and goes on where its index is out of reach."""
 
 import os
 import subprocess
@@ -45,7 +45,10 @@ def test_without_a_gpu_the_cpu_build_comes_first_and_alone(set_up):
 def test_where_the_index_cannot_be_reached_torch_comes_from_pips_own(set_up):
     calls, printed = set_up(reached=False)
     assert [CPU in call for call in calls] == [True, False, False]
-    assert "nothing from https://download.pytorch.org/whl/cpu; taking torch from the index that pip has" in printed
+    assert (
+        "nothing from https://download.pytorch.org/whl/cpu; taking torch from the index that pip has"
+        in printed
+    )
     assert "--retries 0" in calls[0] and "--timeout" in calls[0]
 
 

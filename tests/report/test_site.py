@@ -145,9 +145,7 @@ def test_a_plan_cannot_say_where_its_page_goes(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"results", "site"}
 
 
-@pytest.mark.parametrize(
-    "page", [*RESULTS.rglob("*.md")], ids=lambda page: str(page.parent.name)
-)
+@pytest.mark.parametrize("page", [*RESULTS.rglob("*.md")], ids=lambda page: str(page.parent.name))
 def test_links_of_committed_pages_lead_somewhere(page):
     """Of LEDGER.md and every REPORT.md: to files beside them, or to headings of their own."""
     text = page.read_text()
