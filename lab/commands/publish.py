@@ -15,6 +15,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "setting", nargs="?", metavar="SETTING", help="which of its settings, where there are several"
     )
+    parser.add_argument(
+        "--unfinished",
+        action="store_true",
+        help="keep the runs of a sweep that have ended, without a verdict; lab sweep NAME --published goes "
+        "on from them in any clone",
+    )
 
 
 def run(options: argparse.Namespace, overrides: list[str]) -> int:
@@ -28,6 +34,11 @@ def run(options: argparse.Namespace, overrides: list[str]) -> int:
 
     plan = plans[setting]
     registered = registering.unmoved(plan)
+    if options.unfinished:
+        folder, count = publication.keep(plan, places.store(), places.RESULTS, registered=registered)
+        rows = [{"id": str(listing.shown(folder)), "state": f"unfinished, {count} runs kept"}]
+        listing.show(rows, as_json=options.json, columns=("id", "state"))
+        return 0
     folder = publication.publish(plan, places.store(), places.RESULTS, registered=registered)
     publication.write_report(folder, places.RESULTS)
     rows = [{"id": str(listing.shown(folder)), "state": "published"}]

@@ -88,6 +88,33 @@ def publish(
     return folder
 
 
+def keep(
+    plan: PlanRecord, store: RunStore, results: Path, *, registered: Registration | None = None
+) -> tuple[Path, int]:
+    """Write the ended runs of an unfinished sweep and its registration where it will be published, for a
+    commit: `lab sweep --published` goes on from them. Returns the folder and how many there are.
+
+    No plan and no verdict stand beside them, so no page shows them. Raises ConfigError where the sweep is
+    published, or has no ended run.
+    """
+    folder = results / plan.ablation / plan.setting
+    if (folder / "plan.json").exists():
+        raise ConfigError(f"{plan.ablation} {plan.setting}: is published already. Finish the sweep first.")
+    path = folder / "runs.jsonl"
+    before = path.read_text().splitlines() if path.exists() else []
+    kept = {record.run_id: line for line, record in zip(before, read_records(path), strict=True)}
+    for run_id in plan.run_ids():
+        if run_id not in kept and store.state(run_id) in RESULT_STATES:
+            kept[run_id] = store.published_line(run_id) or line_of(store.record(run_id))
+    if not kept:
+        raise ConfigError(f"{plan.ablation} {plan.setting}: none of its runs has ended. Continue the sweep.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, "".join(f"{line}\n" for line in kept.values()))
+    if registered:
+        registration.save(registered, folder)
+    return folder, len(kept)
+
+
 def write_report(folder: Path, results: Path) -> None:
     """Write verdict, report and figures of a published folder from its lines alone, as any clone would."""
     write_record(build(published_sweep(folder).evidence(results)), folder)

@@ -5,6 +5,7 @@ nothing.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,32 @@ def test_the_same_command_again_trains_nothing_and_publishing_again_changes_noth
     first = lines.read_bytes()
     assert max(map(len, first.splitlines())) <= 8192 and len(first.splitlines()) == 4
     assert lab("publish", "confidence") == 0 and lines.read_bytes() == first
+
+
+def test_an_unfinished_sweep_is_kept_and_another_clone_goes_on_from_it(lab, tmp_path, monkeypatch, capsys):
+    command = ("sweep", "confidence", *QUICK, "data.seed=7", "--seeds", "1")
+    monkeypatch.setattr(places, "RESULTS", tmp_path / "here")
+    assert lab(*command) == 0
+    store = places.store()
+    open_run, *ended = store.ids()
+    (store.folder(open_run) / "summary.json").unlink()
+    assert lab("publish", "confidence") == 2
+    assert lab("publish", "confidence", "--unfinished") == 0
+    [folder] = (places.RESULTS / "confidence").iterdir()
+    assert {json.loads(line)["run_id"] for line in (folder / "runs.jsonl").read_text().splitlines()} == {
+        *ended
+    }
+    assert {path.name for path in folder.iterdir()} == {"runs.jsonl", "registration.json"}
+    clone = tmp_path / "clone/confidence"
+    shutil.copytree(folder, clone / folder.name)
+    monkeypatch.setattr(places, "RESULTS", tmp_path / "clone")
+    capsys.readouterr()
+    assert lab(*command, "--published") == 0
+    assert "3 runs taken from published lines" in capsys.readouterr().err
+    assert lab("publish", "confidence") == 0
+    assert (clone / folder.name / "verdict.json").exists()
+    first = (folder / "registration.json").read_bytes()
+    assert (clone / folder.name / "registration.json").read_bytes() == first
 
 
 def test_a_searched_sweep_runs_from_plan_to_report_and_publishes_its_search(
