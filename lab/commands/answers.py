@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.commands import listing, places, plan_rows
-from lab.store.plan_record import tokens_text
 
 if TYPE_CHECKING:
     from lab.config.schema import Tracker
@@ -90,7 +89,6 @@ def _published(plan: "PlanRecord") -> dict[str, str]:
 
 
 def _in_words(claim: "ClaimVerdict", verdict: "Verdict") -> str:
-    if not verdict.horizons:
-        return f"{claim.outcome} at one budget, {claim.seeds} seeds, protocol {verdict.protocol}"
     way = f", {claim.direction.name}" if claim.direction and claim.direction.name != "open" else ""
-    return f"{claim.outcome}{way} at {tokens_text(verdict.horizons[-1])} tokens, {claim.seeds} seeds"
+    protocol = "" if verdict.protocol > 1 else ", protocol 1"
+    return f"{claim.outcome}{way}, {verdict.setting}, {claim.seeds} seeds{protocol}"

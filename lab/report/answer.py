@@ -5,6 +5,7 @@ and what became of each claim, on one screen.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -151,10 +152,15 @@ def lines(of: Answer) -> list[str]:
 
 def _of_claim(claim: ClaimAnswer) -> list[str]:
     before = f" (published: {claim.published})" if claim.published else ""
-    why = claim.why.replace("95 % interval ", "")
-    text = f"{claim.id}: {claim.outcome}{before}. {why}"
+    text = f"{claim.id}: {claim.outcome}{before}. {_figures_first(claim.why.replace('95 % interval ', ''))}"
     told = textwrap.wrap(text, WIDTH, max_lines=2, placeholder=" ...", subsequent_indent="  ")
     return [*told, *([f"  needs {claim.needs}"] if claim.needs else [])]
+
+
+def _figures_first(why: str) -> str:
+    """The pair of arms that decides and its difference before the statement, which may be cut off."""
+    found = re.search(r" \((?:decided by )?([^()]+ against [^()]+: [^()]+\([^()]+\))\)", why)
+    return f"{found[1]}; {why[: found.start()]}{why[found.end() :]}" if found else why
 
 
 def _shown(horizons: Sequence[int]) -> list[int]:

@@ -1,6 +1,7 @@
 """The answer of a sweep fits a terminal, and says of each arm and claim what the verdict found."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -33,12 +34,13 @@ def test_arms_stand_with_their_differences_at_the_horizons():
 
 
 def test_many_arms_and_claims_fit_one_screen():
-    losses = {f"plain_x{n}": [1.0 + n / 50, 1.01 + n / 60, 1.0 + n / 50] for n in range(1, 7)}
+    losses = {f"plain_x{n}": [1.0 + n / 300, 1.03 + n / 600, 1.0] for n in (1, 2, 4, 6, 8, 32)}
     claims = [BASIN | {"id": f"basin-{n}"} for n in range(4)]
     plan, records = sweep(losses, claims=claims)
     evidence = gather(read(PlanRecord, plan), [read(RunRecord, one) for one in records])
     text = told(evidence)
     assert len(text) <= 25 and max(map(len, text)) <= WIDTH
+    assert re.search(r"basin-0: inconclusive\. plain \d+x against plain \d+x: [+-]", "\n".join(text))
 
 
 def test_no_difference_is_an_answer():
