@@ -16,6 +16,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from lab.checkpoint import trained
 from lab.commands import places
 from lab.config.strict import plain
+from lab.data.prepare import prepared_before
+from lab.data.shards import Shards
 from lab.train.continuation import continued
 from tests.tiny_run import tiny_run
 
@@ -62,7 +64,7 @@ def test_logits_and_greedy_texts_are_the_runs(exported):
     model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     assert not any(info.values()) and model.dtype == torch.float32
     assert type(model).__name__ == json.loads((folder / "export.json").read_text())["architecture"]
-    rows = torch.randint(run.shards.vocab_size, (3, 64), generator=torch.Generator().manual_seed(0))
+    rows = torch.randint(run.config.vocab.size, (3, 64), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         ours, theirs = run.model(rows).logits, model(rows).logits
     assert ours.std() > 0.05  # weights have a say
@@ -93,14 +95,18 @@ def test_every_text_gets_the_same_ids_after_the_one_it_begins_with(exported):
         "".join(chr(draw.choice((draw.randrange(1, 0xD800), draw.randrange(32, 127)))) for _ in range(40))
         for _ in range(50)
     ]
-    stories = b"".join(run.shards.vocabulary[token] for token in run.shards.validation_stream).decode()
+    config = run.config
+    shards = Shards.open(
+        prepared_before(config.data_fingerprint, config.data, config.vocab, cache=places.CACHE, progress=None)
+    )
+    stories = b"".join(shards.vocabulary[token] for token in shards.validation_stream).decode()
     for text in ("", "a", ODD, stories, *anything):
         ids = run.tokenizer.encode([text])[0]
         assert tokenizer(text, verbose=False).input_ids == [0, *ids]
         assert tokenizer(text, add_special_tokens=False, verbose=False).input_ids == ids
         assert tokenizer.decode([0, *ids, 0], skip_special_tokens=True) == text
     assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.eos_token_id) == ("<|endoftext|>",) * 2 + (0,)
-    assert len(tokenizer) == run.shards.vocab_size
+    assert len(tokenizer) == run.config.vocab.size
 
 
 def test_tokenizer_and_model_work_together_on_rows_of_unequal_length(exported):
