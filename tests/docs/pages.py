@@ -23,24 +23,25 @@ class Command(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        return [
-            word for word in shlex.split(self.text) if "=" not in word or not word.split("=")[0].isupper()
-        ]
+        """Without the settings."""
+        return [word for word in shlex.split(self.text) if word not in self.settings]
 
     @property
     def settings(self) -> list[str]:
         """SIZE=micro, of the shell or of make."""
-        return [word for word in shlex.split(self.text) if word not in self.words]
+        return [word for word in shlex.split(self.text) if re.match(r"[A-Z_]+=", word)]
 
 
-def fenced(text: str) -> list[str]:
-    """The blocks of a page that hold commands: those without a language."""
-    return re.findall(r"^```\n(.*?)^```$", text, re.M | re.S)
+def blocks(text: str) -> list[tuple[str, str]]:
+    """The language of every fenced block, empty where it has none, and what stands in it."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
 
 
 def written(page: Path) -> Iterator[tuple[str, bool]]:
+    """What may be a command: the lines of blocks without a language, and code in sentences."""
     text = page.read_text()
-    yield from ((line, True) for block in fenced(text) for line in block.splitlines())
+    plain = [block for language, block in blocks(text) if not language]
+    yield from ((line, True) for block in plain for line in block.splitlines())
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     yield from ((span, False) for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose))
 

@@ -1,4 +1,4 @@
-"""Set-up takes torch's CPU build where no NVIDIA GPU is, and goes on where its index is out of reach."""
+"""Set-up takes torch's CPU build where there is no NVIDIA GPU, and goes on without its index."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The messages on the page are those that people get: each command there is given, its answer compared."""
+"""The messages on the page are the ones that people get: its commands are given, their answers compared."""
 
 import re
 import shlex
