@@ -168,7 +168,7 @@ def _transformers(run: RunConfig) -> tuple[nn.Module, Logits]:
 
     s = run.shape
     config = LlamaConfig(
-        vocab_size=run.vocab.size,
+        vocab_size=run.shape.vocab_size,
         hidden_size=s.d_model,
         intermediate_size=s.d_ff,
         num_hidden_layers=s.num_layers,
@@ -197,8 +197,8 @@ def _litgpt(run: RunConfig) -> tuple[nn.Module, Logits]:
         bias=False,
         rotary_percentage=1.0,
         parallel_residual=False,
-        padded_vocab_size=run.vocab.size,
-        vocab_size=run.vocab.size,
+        padded_vocab_size=run.shape.vocab_size,
+        vocab_size=run.shape.vocab_size,
         block_size=s.context_length,
     )
     model = GPT(config)
@@ -223,7 +223,7 @@ def _x_transformers(run: RunConfig) -> tuple[nn.Module, Logits]:
         ff_mult=s.d_ff / s.d_model,
     )
     model = TransformerWrapper(
-        num_tokens=run.vocab.size,
+        num_tokens=run.shape.vocab_size,
         max_seq_len=s.context_length,
         use_abs_pos_emb=False,
         tie_embedding=True,

@@ -64,7 +64,7 @@ def test_logits_and_greedy_texts_are_the_runs(exported):
     model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     assert not any(info.values()) and model.dtype == torch.float32
     assert type(model).__name__ == json.loads((folder / "export.json").read_text())["architecture"]
-    rows = torch.randint(run.config.vocab.size, (3, 64), generator=torch.Generator().manual_seed(0))
+    rows = torch.randint(run.config.shape.vocab_size, (3, 64), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         ours, theirs = run.model(rows).logits, model(rows).logits
     assert ours.std() > 0.05  # weights have a say
@@ -106,7 +106,7 @@ def test_every_text_gets_the_same_ids_after_the_one_it_begins_with(exported):
         assert tokenizer(text, add_special_tokens=False, verbose=False).input_ids == ids
         assert tokenizer.decode([0, *ids, 0], skip_special_tokens=True) == text
     assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.eos_token_id) == ("<|endoftext|>",) * 2 + (0,)
-    assert len(tokenizer) == run.config.vocab.size
+    assert len(tokenizer) == run.config.shape.vocab_size
 
 
 def test_tokenizer_and_model_work_together_on_rows_of_unequal_length(exported):
