@@ -1,5 +1,6 @@
 """What the pages say of the project is what the project has: keys, options, files, headings, sizes."""
 
+import json
 import re
 from urllib.parse import unquote, urlsplit
 
@@ -82,9 +83,31 @@ def test_links_lead_to_files_and_headings_that_there_are(page):
             assert not parts.fragment or parts.fragment in anchors(target.read_text()), address
 
 
-def test_numbers_of_published_claims_are_still_published():
-    """The results page names the claims of verdict.json with their outcomes, or what became of their row."""
-    page = (ROOT / "docs/results.md").read_text()
-    published = "".join(path.read_text() for path in ROOT.glob("results/*/*/verdict.json"))
-    for claim in set(re.findall(r"\(?`([a-z]+(?:-[a-z0-9]+)+)`", page)):
-        assert f'"id": "{claim}"' in published, claim
+def test_the_results_are_the_published_ones():
+    """Of every claim on the page its outcome and its seeds, from the verdict that its row, or the one before
+    it, links.
+    """
+    page, verdict, checked = ROOT / "docs/results.md", {}, set()
+    for row in rows(page.read_text()):
+        if linked := re.search(r"\]\(([^)]+)/REPORT\.md", row[0]):
+            claims = json.loads((page.parent / linked[1] / "verdict.json").read_text())["claims"]
+            verdict = {claim["id"]: claim for claim in claims}
+        for claim in re.findall(r"`([a-z0-9-]+)`", row[0]):
+            assert verdict[claim]["outcome"] in row[1], claim
+            assert verdict[claim]["seeds"] == int(row[2]), claim
+            checked.add(claim)
+    assert len(checked) > 25
+
+
+def test_the_findings_of_the_readme_are_published():
+    """Each effect, with its interval, stands in the report that its row links, but for rounding."""
+    told = README[README.index("<!-- three findings -->") : README.index("<!-- end of three findings -->")]
+    for row in rows(told)[2:]:
+        report = (ROOT / re.findall(r"\]\(([^)]+)\)", row[0])[0]).read_text()
+        published = re.findall(r"([+-][\d.]+) % \(95 % interval ([+-][\d.]+) to ([+-][\d.]+) %\)", report)
+        sizes = [sorted(abs(float(number)) for number in numbers) for numbers in published]
+        effects = re.findall(r"([\d.]+) %[a-z ]*\(([\d.]+) to ([\d.]+)\)", row[1])
+        assert effects, row
+        for effect in effects:
+            asked, decimals = sorted(map(float, effect)), len(effect[0].partition(".")[2])
+            assert asked in [[round(size, decimals) for size in one] for one in sizes], effect

@@ -44,16 +44,15 @@ def test_make_says_what_the_page_says(command, answer):
 
 
 def test_every_example_on_the_page_is_tried():
-    assert len(OF_LAB) + len(OF_MAKE) == PAGE.count("```console") > 20
+    assert len(OF_LAB) + len(OF_MAKE) == PAGE.count("```console") > 15
     assert not [
         page for page in PAGES if page.name != "troubleshooting.md" and "```console" in page.read_text()
     ]
 
 
 def test_the_fragments_in_the_tables_stand_in_the_code():
-    code = (
-        "".join(path.read_text() for path in (ROOT / "lab").rglob("*.py")) + (ROOT / "Makefile").read_text()
-    )
+    files = [*(ROOT / "lab").rglob("*.py"), ROOT / "Makefile"]
+    code = "".join(path.read_text() for path in files)
     code = re.sub(r'"\s*\n\s*f?"', "", code).replace("$(TORCH_INDEX)", "https://download.pytorch.org/whl/cpu")
     for row in re.findall(r"^\| (`.+?) \| ", PAGE, re.M):
         for fragment in re.findall(r"`([^`]{12,})`", row):
