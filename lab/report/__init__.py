@@ -6,7 +6,7 @@ answer          what a sweep says first, also in the terminal; rerun has the com
 figures         the pictures on one canvas: horizon_figures, other_metrics, rates, side_by_side, skill_figures
 html, markdown  the two forms
 publication     what `lab publish` commits, and reading it again
-static_site     every published report in one folder
+static_site     every published report in one folder; docs_links: what the pages of docs/ point to there
 """
 
 from __future__ import annotations

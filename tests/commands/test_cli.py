@@ -149,7 +149,7 @@ def test_published_runs_of_the_torch_of_here_are_taken_over(
     monkeypatch.setattr(places, "RESULTS", tmp_path)
     capsys.readouterr()
     assert lab(*command, "--published") == 0
-    assert len(list((tmp_path / "runs").glob("*/metrics.jsonl"))) == 3 - taken
+    assert len(list((tmp_path / "runs").glob("*/metrics.jsonl"))) == 4 - taken
     assert ("2 runs taken from published lines" in capsys.readouterr().err) == (taken == 2)
     if taken:
         assert [plain(places.store().record(record["run_id"])) for record in records] == records
@@ -255,8 +255,8 @@ def test_a_branch_starts_from_a_kept_checkpoint_and_says_so(lab, capsys):
     assert lab("train", *recipe, "engine.keep_every=4", "--json") == 0
     parent = json.loads(capsys.readouterr().out)[0]["id"]
     drop = (*QUICK, "schedule=linear", "schedule.warmup_fraction=0", f"init_from={parent[:8]}@last")
-    assert lab("sweep", "regularization", *drop, "--seeds", "1") == 0
-    plan = json.loads(next((places.RESULTS / "sweeps/regularization").glob("*-*-*-*/plan.json")).read_text())
+    assert lab("sweep", "z-loss", *drop, "--seeds", "1") == 0
+    plan = json.loads(next((places.RESULTS / "sweeps/z-loss").glob("*-*-*-*/plan.json")).read_text())
     assert f"Every arm starts from checkpoint {parent}@6, after 6,144 tokens." in " ".join(plan["notes"])
     assert f"init_from={parent}@6" in plan["overrides"]
     child = places.store().record(plan["arms"][0]["runs"]["0"])

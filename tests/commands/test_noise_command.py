@@ -14,6 +14,7 @@ from lab.config import compose
 from lab.config.strict import plain
 from lab.plan import planning
 from lab.store.noise_record import TWIN
+from tests.paths import report_of
 
 pytestmark = pytest.mark.slow
 
@@ -99,8 +100,8 @@ def test_again_it_trains_nothing_and_prints_the_same(lab, measured, capsys):
 
 
 def test_a_sweep_of_the_setting_shares_its_runs_and_says_its_noise(lab, measured, capsys):
-    assert lab("sweep", "norm", "tracker=none", "--seeds", "2") == 0
-    report = places.ROOT / capsys.readouterr().out.rsplit("report: ", 1)[1].strip()
+    assert lab("sweep", "confidence", "tracker=none", "--seeds", "2") == 0
+    report = report_of(capsys.readouterr().out)
     plan = json.loads((report.parent / "plan.json").read_text())
     [baseline] = [arm for arm in plan["arms"] if arm["baseline"]]
     assert plan["noise"] == measured

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 SWEEP = [
     "sweep",
-    "norm",
+    "confidence",
     "size=nano",
     "size.d_model=32",
     "size.num_layers=2",
@@ -108,7 +108,7 @@ def calm(tmp_path_factory) -> Path:
     """The folder of an undisturbed sweep."""
     folder = tmp_path_factory.mktemp("kill") / "calm"
     finish(start(folder), folder)
-    assert len(finals(folder)) == 6
+    assert len(finals(folder)) == 8
     return folder
 
 

@@ -384,10 +384,10 @@ def test_a_point_that_no_run_can_have_fails_alone(tmp_path, monkeypatch, capsys)
         planned_arm, "prepared", lambda config, **_: (tmp_path, TrainingText("d", 4.0, 10**9, "t"))
     )
     carried = []
-    ranges, _ = parsed(["schedule.warmup_fraction=lin:0:1", "schedule.decay_fraction=lin:0.1:1"])
+    ranges, _ = parsed(["schedule.warmup_fraction=lin:0:0.85", "schedule.decay_fraction=lin:0.1:1"])
     trials = trials_of(tmp_path, ranges, carry_out=carried.append, asked=["schedule=wsd"])
     keys = [found.key for found in ranges]
-    points = {3: dict(zip(keys, (0.1, 0.2), strict=True)), 4: dict(zip(keys, (0.9, 0.9), strict=True))}
+    points = {3: dict(zip(keys, (0.1, 0.2), strict=True)), 4: dict(zip(keys, (0.8, 0.9), strict=True))}
     assert trials.score(points, trials.steps) == {3: None, 4: None}
     assert [len(plan.jobs) for plan in carried] == [1] and "trial 4: schedule" in capsys.readouterr().err
 
@@ -427,4 +427,4 @@ def test_a_result_taken_from_published_lines_stays_one(tmp_path, monkeypatch):
 def test_help_says_how_ranges_are_written(capsys):
     with pytest.raises(SystemExit):
         cli.main(["tune", "--help"])
-    assert "log:1e-4:3e-2" in capsys.readouterr().out and space.KINDS == ("log", "lin", "int")
+    assert "log:1e-4:3e-2" in capsys.readouterr().out and space.KINDS == ("log", "lin", "int", "step")
