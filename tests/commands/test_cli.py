@@ -255,8 +255,9 @@ def test_a_branch_starts_from_a_kept_checkpoint_and_says_so(lab, capsys):
     assert lab("train", *recipe, "engine.keep_every=4", "--json") == 0
     parent = json.loads(capsys.readouterr().out)[0]["id"]
     drop = (*QUICK, "schedule=linear", "schedule.warmup_fraction=0", f"init_from={parent[:8]}@last")
-    assert lab("sweep", "z-loss", *drop, "--seeds", "1") == 0
-    plan = json.loads(next((places.RESULTS / "sweeps/z-loss").glob("*-*-*-*/plan.json")).read_text())
+    assert lab("sweep", "confidence", *drop, "--seeds", "1") == 0
+    plans = (places.RESULTS / "sweeps/confidence").glob("*/plan.json")
+    plan = json.loads(max(plans, key=lambda path: path.stat().st_mtime).read_text())
     assert f"Every arm starts from checkpoint {parent}@6, after 6,144 tokens." in " ".join(plan["notes"])
     assert f"init_from={parent}@6" in plan["overrides"]
     child = places.store().record(plan["arms"][0]["runs"]["0"])
