@@ -1,6 +1,6 @@
 """How often is each predicate wrong when its claim is just false, and how often right when it is true?
 
-    python -m lab.verdict.simulation [--experiments N]       prints the table of the README's method section
+    python -m lab.verdict.simulation [--experiments N]       prints the table of docs/method.md
 
 Experiments are made up at the boundary of each claim, where a false verdict is likeliest, and judged by
 the very code that judges runs. Losses lie near 1; seeds share 2 % between arms, which pairing removes, and

@@ -104,6 +104,22 @@ def test_the_committed_ledger_is_what_the_files_say(committed, tmp_path):
     assert path.read_text() == (RESULTS / path.name).read_text()
 
 
+def test_the_results_in_words_are_those_of_the_ledger(rows):
+    lines = re.findall(r"^\| (.+?) \| (.+?) \| .+ \|$", (ROOT / "docs/results.md").read_text(), re.MULTILINE)
+    told = {name: verdict for claim, verdict in lines for name in re.findall(r"`([a-z0-9-]+)`", claim)}
+    claims = {claim.id: claim for claim in register.register()}
+
+    def as_published(row):
+        """The state that the sweeps of protocol 1 gave."""
+        return ledger.state(claims[row.id], [dataclasses.replace(e, protocol=PROTOCOL) for e in row.evidence])
+
+    trained = {row.id: as_published(row) for row in rows if row.kind == "trained" and row.evidence}
+    shared = {name: verdict for name, verdict in told.items() if name in trained}
+    assert len(shared) >= 14
+    for name, verdict in shared.items():
+        assert verdict.startswith(trained[name]), name
+
+
 def test_links_of_the_ledger_lead_somewhere():
     text = (RESULTS / "LEDGER.md").read_text()
     for target in re.findall(r"\]\(([^)#]+)\)", text):

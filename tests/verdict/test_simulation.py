@@ -8,8 +8,8 @@ pytestmark = pytest.mark.slow
 
 # A rate of 5 % has a standard error of 0.4 % at 3,000 experiments. Those whose rate must be 5 % itself come
 # first, then
-# those close to it; the others reach discrete levels further below and need fewer. The README's table has
-# more of all.
+# those close to it; the others reach discrete levels further below and need fewer. The table in
+# docs/method.md has more of all.
 AT_THE_LEVEL = {("SUP", (3,)), ("SUP", (4, 8)), ("EQ", (3,)), ("EQ", (4, 8))}
 CLOSE = {
     ("NI", (3,)),
