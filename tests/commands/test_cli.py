@@ -263,7 +263,7 @@ def test_a_branch_starts_from_a_kept_checkpoint_and_says_so(lab, capsys):
     child = places.store().record(plan["arms"][0]["runs"]["0"])
     assert child.config.init_from == f"{parent}@6" and child.parent.tokens == 6144
     assert (places.RESULTS / "runs" / parent / "checkpoint/6.keep").exists()
-    assert lab("publish", "regularization", plan["setting"]) == 0
+    assert lab("publish", "confidence", plan["setting"]) == 0
     capsys.readouterr()
     assert lab("train", *recipe, f"init_from={parent}@5", "norm=layernorm") == 2
     assert "Kept: 4, 6." in capsys.readouterr().err
